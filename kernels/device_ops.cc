@@ -90,7 +90,8 @@ void AddStateOps(DeviceOps& ops) {
       "ResourceGatherNd "
       "ResourceScatterAdd ResourceScatterDiv ResourceScatterMax ResourceScatterMin ResourceScatterMul "
       "ResourceScatterNdAdd ResourceScatterNdMax ResourceScatterNdMin ResourceScatterNdSub "
-      "ResourceScatterNdUpdate ResourceScatterSub ResourceScatterUpdate");
+      "ResourceScatterNdUpdate ResourceScatterSub ResourceScatterUpdate WeirDestroyTemporaryVariable "
+      "WeirTemporaryVariable");
   Add(ops, "VarIsInitializedOp", {{}, {"is_initialized"}});
   Add(ops, "VariableShape", {{}, {"output"}});
   Add(ops,

@@ -60,6 +60,8 @@ class FunctionCaller {
   virtual absl::StatusOr<std::shared_ptr<Function>> Prepare(const std::string& body, Device& device,
                                                             std::shared_ptr<FileSystem> files) = 0;
 
+  // The worker's device of that whole name; null when there is none.
+  virtual Device* FindDevice(const DeviceName& name) const = 0;
   // What nodes of bodies may be.
   virtual const OpRegistry& ops() const = 0;
   virtual Environment& environment() = 0;

@@ -20,6 +20,7 @@ class FunctionRunner final : public FunctionCaller, public std::enable_shared_fr
 
   absl::StatusOr<std::shared_ptr<Function>> Prepare(const std::string& body, Device& device,
                                                     std::shared_ptr<FileSystem> files) override;
+  Device* FindDevice(const DeviceName& name) const override { return runtime_.FindDevice(name); }
   const OpRegistry& ops() const override { return runtime_.ops(); }
   Environment& environment() override { return runtime_.environment(); }
   Threads& threads() override { return threads_; }

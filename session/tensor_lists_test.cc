@@ -63,6 +63,37 @@ TEST_F(TensorListsTest, ARowIsPushedToEachList) {
   EXPECT_THAT(ErrorOf(g_.AddOp("TensorListPushBackBatch", {lists, whole})), HasSubstr("float"));
 }
 
+// Half a megabyte of handles to one list that has 255 elements would become lists of 12 KB each.
+TEST_F(TensorListsTest, ListsCountAgainstTheMemoryOfTheirDevice) {
+  constexpr int64_t kLists = 4096;
+  const std::unique_ptr<Runtime> small = Runtime::Create({.memory_limit = int64_t{8} << 20}).value();
+  LocalWorker worker(*small, small->task());
+  const Output count = Const(Tensor::Vector<int64_t>({kLists}));
+  const auto lists_of = [&](int length) {
+    const Output one = g_.AddOp("ExpandDims", {Reserve(length), Int(0)});
+    return g_.AddOp("Tile", {one, count});
+  };
+  const Output rows = g_.AddOp("Fill", {count, Float(1)});
+  const Output many = g_.AddOp("TensorListPushBackBatch", {lists_of(255), rows});
+  const Output few = g_.AddOp("TensorListPushBackBatch", {lists_of(0), rows});
+  const Output reserved = Reserve(1 << 20);
+  const Output grown = Set(Reserve(0), 1 << 20, Float(1), {{"resize_if_index_out_of_bounds", true}});
+  const Output resized = g_.AddOp("TensorListResize", {Reserve(0), Int(1 << 20)});
+  const Output counted = g_.AddOp("Shape", {few}), length = Length(Reserve(1 << 10));
+  ASSERT_TRUE(g_.ok()) << g_.status();
+  const auto limited = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
+  for (const Output& output : {g_.AddOp("Shape", {many}), Length(reserved), Length(grown), Length(resized)}) {
+    const auto session = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
+    const absl::Status status = session->Run({}, {output}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  }
+  // What ended has been given back.
+  for (int step = 0; step < 20; ++step) {
+    const auto result = limited->Run({}, {counted, length});
+    ASSERT_TRUE(result.ok()) << result.status();
+  }
+}
+
 // Lists are copied by parts.
 TEST_F(TensorListsTest, ALongListThatIsSharedIsNotChanged) {
   constexpr int kLength = 700;

@@ -113,6 +113,7 @@ absl::StatusOr<std::string> FunctionExpansion::GraphOfBody(const FunctionBody& b
   absl::StatusOr<GraphDef> expanded = inner.Expanded();
   num_nodes_ += inner.num_nodes_ + def.node_size();
   num_bytes_ += inner.num_bytes_;
+  if (!inner.has_own_gradient_.empty()) has_own_gradient_ = inner.has_own_gradient_;
   if (!expanded.ok()) return refusal_ = expanded.status();
   // What was admitted for the body's nodes stays admitted: they become a graph when the kernel is made.
   held_bytes_ += inner.admitted_bytes_;

@@ -14,6 +14,8 @@ CallKind KindOfCall(absl::string_view op) {
   if (op == "If" || op == "StatelessIf") return CallKind::kIf;
   if (op == "Case" || op == "StatelessCase") return CallKind::kCase;
   if (op == "While" || op == "StatelessWhile") return CallKind::kWhile;
+  if (op == "For") return CallKind::kFor;
+  if (op == "SymbolicGradient") return CallKind::kGradient;
   return CallKind::kNone;
 }
 

@@ -13,7 +13,7 @@
 namespace weir {
 
 // By the op alone; that a function has the op's name, its library knows.
-enum class CallKind { kNone, kCall, kIf, kCase, kWhile };
+enum class CallKind { kNone, kCall, kIf, kCase, kWhile, kFor, kGradient };
 CallKind KindOfCall(absl::string_view op);
 
 // Whether an attr of the node is a function of the library.

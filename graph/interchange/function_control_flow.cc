@@ -1,4 +1,4 @@
-// If, Case and While as the ops of v1 control flow: part of function_expansion.h.
+// If, Case, While and For as the ops of v1 control flow: part of function_expansion.h.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -187,9 +187,6 @@ struct LoopVariable {
 }  // namespace
 
 absl::Status FunctionExpansion::ExpandWhile(const NodeDef& call) {
-  const bool was_conditional = is_conditional_;
-  const absl::Cleanup leave = [&] { is_conditional_ = was_conditional; };
-  is_conditional_ = true;
   const CallInputs inputs = InputsOf(call);
   if (inputs.data.empty()) return absl::UnimplementedError("a loop without loop variables");
   WEIR_ASSIGN_OR_RETURN(const auto condition, Body(call, FindAttr(call, "cond"), "cond"));
@@ -201,14 +198,162 @@ absl::Status FunctionExpansion::ExpandWhile(const NodeDef& call) {
   if (condition->result_types != std::vector<DataType>{tensorflow::DT_BOOL}) {
     return absl::UnimplementedError("a condition that does not give one bool");
   }
+  return AddLoop(call, inputs, {FindAttr(call, "cond")->func().name(), *condition},
+                 {FindAttr(call, "body")->func().name(), *body}, 0);
+}
+
+namespace {
+
+// A node of a body that takes ints, if it has an attr T.
+NodeDef BodyNode(absl::string_view op, std::string name, const std::vector<std::string>& inputs,
+                 bool has_type) {
+  NodeDef node;
+  node.set_op(std::string(op));
+  node.set_name(std::move(name));
+  for (const std::string& input : inputs) node.add_input(input);
+  if (has_type) (*node.mutable_attr())["T"].set_type(tensorflow::DT_INT32);
+  return node;
+}
+
+// Of the variables i, limit, delta, ...: whether i is before the limit on the way that delta goes.
+FunctionBody IsBeforeLimit(const std::vector<DataType>& types) {
+  FunctionBody body;
+  for (DataType type : types) body.arguments.push_back({"", type});
+  body.nodes = {BodyNode("Sub", "zero", {"#2", "#2"}, true),
+                BodyNode("Greater", "goes_up", {"#2", "zero"}, true),
+                BodyNode("LogicalNot", "goes_down", {"goes_up"}, false),
+                BodyNode("Less", "is_below", {"#0", "#1"}, true),
+                BodyNode("Greater", "is_above", {"#0", "#1"}, true),
+                BodyNode("LogicalAnd", "up", {"goes_up", "is_below"}, false),
+                BodyNode("LogicalAnd", "down", {"goes_down", "is_above"}, false),
+                BodyNode("LogicalOr", "goes_on", {"up", "down"}, false)};
+  body.results = {"goes_on"};
+  body.result_types = {tensorflow::DT_BOOL};
+  return body;
+}
+
+// One iteration: the function of i and the last variables, and i + delta.
+FunctionBody IterationOf(const AttrProto& function, const std::vector<DataType>& types) {
+  FunctionBody body;
+  NodeDef call = BodyNode("StatefulPartitionedCall", "call", {"#0"}, false);
+  *(*call.mutable_attr())["f"].mutable_func() = function.func();
+  body.results = {"next", "#1", "#2"};
+  for (size_t i = 0; i < types.size(); ++i) {
+    body.arguments.push_back({"", types[i]});
+    if (i < 3) continue;
+    call.add_input(absl::StrCat("#", i));
+    body.results.push_back(Port("call", static_cast<int>(i) - 3));
+    (*call.mutable_attr())["Tout"].mutable_list()->add_type(types[i]);
+  }
+  if (types.size() == 3) (*call.mutable_attr())["Tout"].mutable_list();
+  body.nodes = {std::move(call), BodyNode("AddV2", "next", {"#0", "#2"}, true)};
+  body.result_types = types;
+  body.effects = {"call"};
+  return body;
+}
+
+}  // namespace
+
+// An Assert of a bool, with what is shown when it does not hold: a text and ints.
+absl::Status FunctionExpansion::AddCheck(const NodeDef& call, absl::string_view name,
+                                         const std::string& condition, absl::string_view shown,
+                                         const std::vector<std::string>& ints, const std::string& after) {
+  NodeDef text;
+  text.set_name(Part(call, absl::StrCat(name, "_text")));
+  text.set_op("Const");
+  text.set_device(call.device());
+  text.add_input(absl::StrCat("^", after));
+  (*text.mutable_attr())["dtype"].set_type(tensorflow::DT_STRING);
+  tensorflow::TensorProto& value = *(*text.mutable_attr())["value"].mutable_tensor();
+  value.set_dtype(tensorflow::DT_STRING);
+  value.mutable_tensor_shape();
+  value.add_string_val(std::string(shown));
+  NodeDef check;
+  check.set_name(Part(call, name));
+  check.set_op("Assert");
+  check.set_device(call.device());
+  check.add_input(condition);
+  check.add_input(text.name());
+  auto* types = (*check.mutable_attr())["T"].mutable_list();
+  types->add_type(tensorflow::DT_STRING);
+  for (const std::string& number : ints) {
+    check.add_input(number);
+    types->add_type(tensorflow::DT_INT32);
+  }
+  WEIR_RETURN_IF_ERROR(Add(std::move(text)));
+  return Add(std::move(check));
+}
+
+// TensorFlow refuses a limit that would never be reached.
+absl::Status FunctionExpansion::ExpandFor(const NodeDef& call) {
+  const CallInputs inputs = InputsOf(call);
+  const AttrProto* const function = FindAttr(call, "body");
+  if (function == nullptr || !function->has_func()) return WrongAttr(call, "body", "a function");
+  const AttrProto* const attr = FindAttr(call, "T");
+  std::vector<DataType> types(3, tensorflow::DT_INT32);
+  if (attr != nullptr) {
+    for (int type : attr->list().type()) types.push_back(static_cast<DataType>(type));
+  }
+  if (inputs.data.size() != types.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", inputs.data.size(),
+                                                   " inputs: start, limit, delta and ", types.size() - 3,
+                                                   " tensors by attr 'T' are asked for"));
+  }
+  WEIR_ASSIGN_OR_RETURN(const auto body, Body(call, function, "body"));
+  if (body->results.size() != types.size() - 3) {
+    return absl::InvalidArgumentError(absl::StrCat("For loop body returned ", body->results.size(),
+                                                   " arguments. Expected: ", types.size() - 3));
+  }
+  const std::string &start = inputs.data[0], &limit = inputs.data[1], &delta = inputs.data[2];
+  const DataType ints = tensorflow::DT_INT32, none = tensorflow::DT_INVALID;
+  const auto part = [&](absl::string_view name) { return Part(call, name); };
+  std::vector<std::string> ranks;
+  for (int i = 0; i < 3; ++i) {
+    ranks.push_back(part(absl::StrCat("rank_", i)));
+    WEIR_RETURN_IF_ERROR(Add(call, "Rank", ranks.back(), {inputs.data[i]}, inputs.control, ints));
+  }
+  WEIR_RETURN_IF_ERROR(Add(call, "AddV2", part("two_ranks"), {ranks[0], ranks[1]}, {}, ints));
+  WEIR_RETURN_IF_ERROR(Add(call, "AddV2", part("all_ranks"), {part("two_ranks"), ranks[2]}, {}, ints));
+  WEIR_RETURN_IF_ERROR(Add(call, "Sub", part("no_rank"), {ranks[0], ranks[0]}, {}, ints));
+  WEIR_RETURN_IF_ERROR(
+      Add(call, "Equal", part("are_scalars"), {part("all_ranks"), part("no_rank")}, {}, ints));
+  WEIR_RETURN_IF_ERROR(Add(call, "Sub", part("zero"), {delta, delta}, inputs.control, ints));
+  WEIR_RETURN_IF_ERROR(Add(call, "Greater", part("goes_up"), {delta, part("zero")}, {}, ints));
+  WEIR_RETURN_IF_ERROR(Add(call, "Less", part("goes_down"), {delta, part("zero")}, {}, ints));
+  WEIR_RETURN_IF_ERROR(Add(call, "LessEqual", part("is_below"), {start, limit}, {}, ints));
+  WEIR_RETURN_IF_ERROR(Add(call, "GreaterEqual", part("is_above"), {start, limit}, {}, ints));
+  WEIR_RETURN_IF_ERROR(
+      Add(call, "LogicalOr", part("may_be_above"), {part("is_below"), part("goes_down")}, {}, none));
+  WEIR_RETURN_IF_ERROR(
+      Add(call, "LogicalOr", part("may_be_below"), {part("is_above"), part("goes_up")}, {}, none));
+  WEIR_RETURN_IF_ERROR(
+      Add(call, "LogicalAnd", part("is_valid"), {part("may_be_above"), part("may_be_below")}, {}, none));
+  WEIR_RETURN_IF_ERROR(AddCheck(call, "check_ranks", part("are_scalars"),
+                                "start, limit and delta: each must be a scalar", ranks, part("zero")));
+  WEIR_RETURN_IF_ERROR(AddCheck(call, "check", part("is_valid"),
+                                "Invalid start/limit/delta: ", {start, limit, delta}, part("check_ranks")));
+
+  CallInputs checked = inputs;
+  checked.control.push_back(part("check"));
+  return AddLoop(call, checked, {absl::StrCat(call.name(), "/_cond"), IsBeforeLimit(types)},
+                 {absl::StrCat(call.name(), "/_body"), IterationOf(*function, types)}, 3);
+}
+
+absl::Status FunctionExpansion::AddLoop(const NodeDef& call, const CallInputs& inputs,
+                                        const LoopPart& condition, const LoopPart& body,
+                                        size_t first_result) {
+  const bool was_conditional = is_conditional_;
+  const absl::Cleanup leave = [&] { is_conditional_ = was_conditional; };
+  is_conditional_ = true;
   std::vector<LoopVariable> variables(inputs.data.size());
-  if (body->result_types.size() != variables.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "has ", variables.size(), " loop variables; its body gives ", body->result_types.size(), " tensors"));
+  if (body.body.result_types.size() != variables.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", variables.size(),
+                                                   " loop variables; its body gives ",
+                                                   body.body.result_types.size(), " tensors"));
   }
   for (size_t i = 0; i < variables.size(); ++i) {
-    variables[i].type = body->result_types[i];
-    variables[i].is_invariant = ArgumentNumber(body->results[i]) == static_cast<int>(i);
+    variables[i].type = body.body.result_types[i];
+    variables[i].is_invariant = ArgumentNumber(body.body.results[i]) == static_cast<int>(i);
   }
   // Some variable leads from one iteration to the next.
   if (std::all_of(variables.begin(), variables.end(), [](const auto& v) { return v.is_invariant; })) {
@@ -239,21 +384,20 @@ absl::Status FunctionExpansion::ExpandWhile(const NodeDef& call) {
                              {variable.enter, Part(call, absl::StrCat("next_", i))}, {}, variable.type));
   }
 
-  Region region{
-      FindAttr(call, "cond")->func().name(), Part(call, "cond"), {}, {variables[first].merge}, call.device()};
+  Region region{condition.function, Part(call, "cond"), {}, {variables[first].merge}, call.device()};
   for (const LoopVariable& variable : variables) {
     region.arguments.push_back(
         {variable.is_invariant ? variable.enter : variable.merge, !variable.is_invariant, ""});
   }
-  WEIR_ASSIGN_OR_RETURN(const Results goes_on, AddBody(*condition, region));
-  std::vector<std::string> after = goes_on.effects;
-  if (!goes_on.outputs[0].is_gated) after.push_back(variables[first].merge);
+  WEIR_ASSIGN_OR_RETURN(const Results goes_on, AddBody(condition.body, region));
+  std::vector<std::string> after_condition = goes_on.effects;
+  if (!goes_on.outputs[0].is_gated) after_condition.push_back(variables[first].merge);
   const std::string loop_cond = Part(call, "loop_cond");
   WEIR_RETURN_IF_ERROR(
-      Add(call, "LoopCond", loop_cond, {goes_on.outputs[0].input}, after, tensorflow::DT_INVALID));
+      Add(call, "LoopCond", loop_cond, {goes_on.outputs[0].input}, after_condition, tensorflow::DT_INVALID));
 
   const std::string pivot = Part(call, "pivot");
-  region = Region{FindAttr(call, "body")->func().name(), Part(call, "body"), {}, {pivot}, call.device()};
+  region = Region{body.function, Part(call, "body"), {}, {pivot}, call.device()};
   for (size_t i = 0; i < variables.size(); ++i) {
     LoopVariable& variable = variables[i];
     if (variable.is_invariant) {
@@ -267,7 +411,7 @@ absl::Status FunctionExpansion::ExpandWhile(const NodeDef& call) {
   }
   WEIR_RETURN_IF_ERROR(
       Add(call, "Identity", pivot, {Port(variables[first].choice, 1)}, {}, variables[first].type));
-  WEIR_ASSIGN_OR_RETURN(const Results next, AddBody(*body, region));
+  WEIR_ASSIGN_OR_RETURN(const Results next, AddBody(body.body, region));
 
   std::vector<std::string> outputs;
   for (size_t i = 0; i < variables.size(); ++i) {
@@ -284,7 +428,11 @@ absl::Status FunctionExpansion::ExpandWhile(const NodeDef& call) {
     outputs.push_back(Part(call, absl::StrCat("exit_", i)));
     WEIR_RETURN_IF_ERROR(Add(call, "Exit", outputs.back(), {Port(variable.choice, 0)}, {}, variable.type));
   }
-  return AddResult(call, outputs, body->result_types, {});
+  // A call without results is over when its loop is.
+  std::vector<std::string> after;
+  if (outputs.size() == first_result) after.push_back(Part(call, absl::StrCat("exit_", first)));
+  return AddResult(call, {outputs.begin() + first_result, outputs.end()},
+                   {body.body.result_types.begin() + first_result, body.body.result_types.end()}, after);
 }
 
 }  // namespace weir

@@ -71,7 +71,10 @@ void Recolocate(const std::string& prefix, const absl::flat_hash_set<absl::strin
 FunctionExpansion::FunctionExpansion(const GraphDef& def, const Graph& graph, FunctionLibrary& library,
                                      const ImportOptions& options)
     : def_(def), graph_(graph), library_(library), options_(options) {
-  for (const NodeDef& node : def.node()) names_.insert(node.name());
+  for (const NodeDef& node : def.node()) {
+    names_.insert(node.name());
+    NoteString(node);
+  }
   is_conditional_ = HasControlFlow(def.node()) ||
                     std::any_of(graph.nodes().begin(), graph.nodes().end(),
                                 [](const auto& node) { return IsControlFlow(node->op_name()); });
@@ -118,6 +121,10 @@ absl::Status FunctionExpansion::Expand(NodeDef node) {
       return ExpandCase(node);
     case CallKind::kWhile:
       return ExpandWhile(node);
+    case CallKind::kFor:
+      return ExpandFor(node);
+    case CallKind::kGradient:
+      return ExpandGradient(node);
     case CallKind::kCall: {
       const AttrProto* const function = FindAttr(node, "f");
       if (function == nullptr || !function->has_func()) return WrongAttr(node, "f", "a function");
@@ -128,6 +135,10 @@ absl::Status FunctionExpansion::Expand(NodeDef node) {
   }
   if (graph_.ops().Find(node.op()) == nullptr && library_.Find(node.op()) != nullptr) {
     return ExpandCall(node, node.op(), node.attr());
+  }
+  if (node.op() == "RemoteCall" && node.input_size() > 0) {
+    const auto target = strings_.find(node.input(0));
+    if (target != strings_.end()) return ExpandRemoteCall(node, target->second);
   }
   if (NamesFunctionOf(library_, node)) WEIR_RETURN_IF_ERROR(AttachBodies(&node));
   if (calling_.size() == outer_calls_) {  // a node of the graph
@@ -140,9 +151,24 @@ absl::Status FunctionExpansion::Expand(NodeDef node) {
 absl::Status FunctionExpansion::ExpandCall(const NodeDef& call, absl::string_view function,
                                            const AttrProtos& attrs) {
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const FunctionBody> body, Body(call, function, attrs));
+  return ExpandCall(call, function, *body);
+}
+
+absl::Status FunctionExpansion::ExpandRemoteCall(const NodeDef& call, const std::string& target) {
+  const AttrProto* const function = FindAttr(call, "f");
+  if (function == nullptr || !function->has_func()) return WrongAttr(call, "f", "a function");
+  WEIR_RETURN_IF_ERROR(DeviceName::Parse(target).status());
+  NodeDef there = call;
+  there.set_device(DeviceIn(call.device(), target));
+  there.mutable_input()->DeleteSubrange(0, 1);
+  return ExpandCall(there, function->func().name(), function->func().attr());
+}
+
+absl::Status FunctionExpansion::ExpandCall(const NodeDef& call, absl::string_view function,
+                                           const FunctionBody& body) {
   const CallInputs inputs = InputsOf(call);
-  WEIR_RETURN_IF_ERROR(CheckArguments(call, *body, inputs.data.size()));
-  WEIR_RETURN_IF_ERROR(CheckResults(call, *body, "Tout"));
+  WEIR_RETURN_IF_ERROR(CheckArguments(call, body, inputs.data.size()));
+  WEIR_RETURN_IF_ERROR(CheckResults(call, body, "Tout"));
 
   Region region{std::string(function), absl::StrCat(call.name(), "/_call"), {}, inputs.control, call.device(),
                 /*is_call=*/true};
@@ -154,7 +180,7 @@ absl::Status FunctionExpansion::ExpandCall(const NodeDef& call, absl::string_vie
   const std::vector<std::string> before = region.gates;
   bool has_gate = false;
   for (size_t i = 0; i < inputs.data.size(); ++i) {
-    const FunctionBody::Argument& argument = body->arguments[i];
+    const FunctionBody::Argument& argument = body.arguments[i];
     if (argument.type == tensorflow::DT_RESOURCE) {
       region.arguments.push_back({inputs.data[i], /*is_gated=*/false, ""});
       continue;
@@ -171,11 +197,11 @@ absl::Status FunctionExpansion::ExpandCall(const NodeDef& call, absl::string_vie
     WEIR_RETURN_IF_ERROR(Add(call, "Identity", gate, {inputs.data[0]}, before, tensorflow::DT_RESOURCE));
     region.gates.push_back(gate);
   }
-  WEIR_ASSIGN_OR_RETURN(const Results results, AddBody(*body, region));
+  WEIR_ASSIGN_OR_RETURN(const Results results, AddBody(body, region));
   std::vector<std::string> outputs, after = before;
   for (const Source& output : results.outputs) outputs.push_back(output.input);
   after.insert(after.end(), results.effects.begin(), results.effects.end());
-  return AddResult(call, outputs, body->result_types, after);
+  return AddResult(call, outputs, body.result_types, after);
 }
 
 absl::StatusOr<FunctionExpansion::Results> FunctionExpansion::AddBody(const FunctionBody& body,
@@ -289,6 +315,7 @@ absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionExpansion::Body(cons
                                                    " deep, the last is '", function, "'"));
   }
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<const FunctionBody> body, library_.Instantiate(function, attrs));
+  if (!library_.GradientOf(function).empty()) has_own_gradient_ = std::string(function);
   const auto num_nodes = static_cast<int64_t>(body->nodes.size());
   if (num_nodes <= options_.max_call_nodes - num_nodes_ &&
       body->num_bytes <= options_.max_call_bytes - num_bytes_) {
@@ -334,8 +361,25 @@ absl::Status FunctionExpansion::Add(NodeDef node) {
     return absl::AlreadyExistsError(
         absl::StrCat("the graph already has a node '", node.name(), "', which the call would become"));
   }
+  NoteString(node);
   *expanded_.add_node() = std::move(node);
   return absl::OkStatus();
+}
+
+void FunctionExpansion::NoteString(const NodeDef& node) {
+  constexpr size_t kLongest = 1000;  // no name of a device is longer
+  if (node.op() == "Identity" && node.input_size() > 0) {
+    const auto known = strings_.find(node.input(0));
+    if (known == strings_.end()) return;
+    std::string value = known->second;
+    strings_[node.name()] = std::move(value);
+    return;
+  }
+  const AttrProto* const value = node.op() == "Const" ? FindAttr(node, "value") : nullptr;
+  if (value == nullptr || value->tensor().dtype() != tensorflow::DT_STRING) return;
+  if (value->tensor().string_val_size() != 1 || value->tensor().tensor_shape().dim_size() > 0) return;
+  const std::string& text = value->tensor().string_val(0);
+  if (text.size() <= kLongest) strings_[node.name()] = text;
 }
 
 absl::Status FunctionExpansion::Add(const NodeDef& call, absl::string_view op, const std::string& name,

@@ -4,7 +4,8 @@
 // PartitionedCall, StatefulPartitionedCall, and nodes whose op is a function's name, by the function's nodes;
 // If, Case and While (and their stateless kin) by the nodes of their branches or bodies between Switch and
 // Merge, or in a loop of Enter, Merge, Switch, NextIteration and Exit. So a step is pruned, placed and run as
-// if the functions had never been.
+// if the functions had never been. For becomes a loop too, a RemoteCall whose target is a constant the
+// function's nodes on that device, and SymbolicGradient the nodes of the function and of its gradient.
 //
 // * Where the call was stands a node of its name, with its outputs: an Identity, an IdentityN, or a NoOp. It
 //   can be fed, fetched and colocated with as the call could. Of several outputs a step computes those that
@@ -42,6 +43,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "graph/graph.h"
+#include "graph/interchange/function_calls.h"
 #include "graph/interchange/function_library.h"
 #include "graph/interchange/graph_def.h"
 
@@ -98,9 +100,29 @@ class FunctionExpansion {
   absl::Status Expand(tensorflow::NodeDef node);
   absl::Status ExpandCall(const tensorflow::NodeDef& call, absl::string_view function,
                           const AttrProtos& attrs);
+  absl::Status ExpandCall(const tensorflow::NodeDef& call, absl::string_view function,
+                          const FunctionBody& body);
+  absl::Status ExpandRemoteCall(const tensorflow::NodeDef& call, const std::string& target);
+  absl::Status ExpandGradient(const tensorflow::NodeDef& call);
+  // The function that takes a function's arguments and what flows into its results, and gives what flows into
+  // the arguments.
+  absl::StatusOr<FunctionBody> GradientBody(const FunctionBody& body, const std::string& function);
   absl::Status ExpandIf(const tensorflow::NodeDef& call);
   absl::Status ExpandCase(const tensorflow::NodeDef& call);
   absl::Status ExpandWhile(const tensorflow::NodeDef& call);
+  absl::Status ExpandFor(const tensorflow::NodeDef& call);
+  // A node that fails, with that text and those ints, where the bool does not hold.
+  absl::Status AddCheck(const tensorflow::NodeDef& call, absl::string_view name, const std::string& condition,
+                        absl::string_view shown, const std::vector<std::string>& ints,
+                        const std::string& after);
+  // One part of a loop; borrows the body.
+  struct LoopPart {
+    std::string function;
+    const FunctionBody& body;
+  };
+  // A loop whose variables begin as `inputs`. The call's results are the variables from `first_result` on.
+  absl::Status AddLoop(const tensorflow::NodeDef& call, const CallInputs& inputs, const LoopPart& condition,
+                       const LoopPart& body, size_t first_result);
   absl::Status AddBranches(const tensorflow::NodeDef& call, const std::vector<Branch>& branches);
   // One branch, between Switches and what the Merges take. `done` runs after its effects; empty: it has none.
   absl::Status AddBranch(const tensorflow::NodeDef& call, const Branch& branch, const FunctionBody& body,
@@ -110,6 +132,8 @@ class FunctionExpansion {
   absl::Status AddBodyNode(const tensorflow::NodeDef& node, const Region& region,
                            const absl::flat_hash_set<absl::string_view>& names);
   static Source ResultOf(const std::string& result, const Region& region);
+  // Remembers the value of a node that is a constant string, or the Identity of one.
+  void NoteString(const tensorflow::NodeDef& node);
   // The node that stands where the call was.
   absl::Status AddResult(const tensorflow::NodeDef& call, const std::vector<std::string>& outputs,
                          const std::vector<tensorflow::DataType>& types,
@@ -144,6 +168,9 @@ class FunctionExpansion {
   int64_t held_bytes_ = 0;            // what those that are there take as nodes of a graph, about
   int64_t admitted_bytes_ = 0;        // of held_bytes_ and more
   absl::Status refusal_;              // of more
+  absl::flat_hash_map<std::string, std::string> strings_;  // of nodes: see NoteString
+  // Of the functions that were made nodes, one that has a gradient of its own in the library.
+  std::string has_own_gradient_;
   absl::flat_hash_map<std::string, absl::Status> failures_;
 };
 

@@ -41,12 +41,20 @@ absl::StatusOr<FunctionLibrary> FunctionLibrary::Create(const tensorflow::Functi
     return absl::InvalidArgumentError(absl::StrCat(
         "Cannot add function '", name, "' because a different function with the same name already exists."));
   }
+  for (const tensorflow::GradientDef& gradient : functions.gradient()) {
+    library.gradients_[gradient.function_name()] = gradient.gradient_func();
+  }
   return library;
 }
 
 const FunctionDef* FunctionLibrary::Find(absl::string_view name) const {
   const auto found = functions_.find(name);
   return found == functions_.end() ? nullptr : found->second;
+}
+
+std::string FunctionLibrary::GradientOf(absl::string_view name) const {
+  const auto found = gradients_.find(name);
+  return found == gradients_.end() ? std::string() : std::string(found->second);
 }
 
 absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionLibrary::Instantiate(absl::string_view name,

@@ -56,6 +56,9 @@ class FunctionLibrary {
   // Null when there is none.
   const tensorflow::FunctionDef* Find(absl::string_view name) const;
 
+  // The function that the library has as the gradient of this one; empty when it names none.
+  std::string GradientOf(absl::string_view name) const;
+
   // The body for a call that gives these attrs, or why there is none; the same for equal attrs. Only attrs of
   // the signature count. NotFound: there is no such function; InvalidArgument: an attr that the call lacks,
   // two nodes of one name, nodes in a cycle, an input that nothing in it gives, a result that is missing;
@@ -68,6 +71,7 @@ class FunctionLibrary {
 
   const OpRegistry* ops_;
   absl::flat_hash_map<absl::string_view, const tensorflow::FunctionDef*> functions_;
+  absl::flat_hash_map<absl::string_view, absl::string_view> gradients_;
   // By name and attrs, also those that cannot be made.
   absl::flat_hash_map<std::string, absl::StatusOr<std::shared_ptr<const FunctionBody>>> bodies_;
   int64_t num_nodes_ = 0;  // of bodies that were made, also of those that failed

@@ -36,6 +36,8 @@ Counterpart KnownCounterpart(absl::string_view op) {
   static const auto* const kByOp = new std::map<absl::string_view, Counterpart>{
       {"Variable", {Role::kVariable, "VarHandleOp"}},
       {"VariableV2", {Role::kVariable, "VarHandleOp"}},
+      {"TemporaryVariable", {Role::kVariable, "WeirTemporaryVariable"}},
+      {"DestroyTemporaryVariable", {Role::kQuery, "WeirDestroyTemporaryVariable"}},
       {"Assign", {Role::kUpdate, "AssignVariableOp"}},
       {"AssignAdd", {Role::kUpdate, "AssignAddVariableOp"}},
       {"AssignSub", {Role::kUpdate, "AssignSubVariableOp"}},
@@ -312,6 +314,8 @@ bool ReferenceLowering::Lower(const NodeDef& node, NodeDef* lowered) {
     case Role::kVariable: {
       if (op == nullptr) return false;
       Begin(node, *op, lowered);
+      for (const std::string& input : node.input()) lowered->add_input(input);
+      if (node.op() == "TemporaryVariable") return true;
       // A variable of that name in that container, also when another graph has it.
       auto& shared_name = (*lowered->mutable_attr())["shared_name"];
       if (shared_name.s().empty()) shared_name.set_s(node.name());
@@ -326,7 +330,6 @@ bool ReferenceLowering::Lower(const NodeDef& node, NodeDef* lowered) {
         any.Clear();
         any.set_unknown_rank(true);
       }
-      for (const std::string& input : node.input()) lowered->add_input(input);
       return true;
     }
     case Role::kUpdate:

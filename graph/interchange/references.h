@@ -6,8 +6,9 @@
 // before its nodes are added to a graph:
 //
 // * Variable becomes VarHandleOp, Assign becomes AssignVariableOp, ApplyAdam becomes ResourceApplyAdam...,
-//   under the same names, devices and colocations. RefSwitch, RefMerge, RefEnter and their like become
-//   Switch, Merge, Enter of the handle, and RefIdentity a NoOp.
+//   under the same names, devices and colocations. TemporaryVariable, the variable of one step, has ops of
+//   our own (WeirTemporaryVariable). RefSwitch, RefMerge, RefEnter and their like become Switch, Merge, Enter
+//   of the handle, and RefIdentity a NoOp.
 // * A node that needs the value gets a ReadVariableOp of its own, "NODE/ref_read_INPUT". In TensorFlow a
 //   value is read when its consumer runs. So the read runs after the node that passed the reference on, after
 //   the consumer's control inputs and, when the consumer is on the variable's device, after those of its

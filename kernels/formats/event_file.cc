@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/interchange/proto/event.pb.h"
+#include "graph/interchange/proto/graph.pb.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/summary.h"
 
@@ -94,7 +95,19 @@ absl::Status EventWriter::AddSummary(int64_t step, absl::string_view serialized_
   return AddEvent(std::move(event));
 }
 
+absl::Status EventWriter::AddSerializedEvent(absl::string_view serialized_event) {
+  tensorflow::Event event;
+  if (!event.ParseFromArray(serialized_event.data(), static_cast<int>(serialized_event.size()))) {
+    return absl::DataLossError("the event does not parse");
+  }
+  return AddEvent(std::move(event));
+}
+
 absl::Status EventWriter::AddGraph(int64_t step, absl::string_view serialized_graph_def) {
+  tensorflow::GraphDef graph;
+  if (!graph.ParseFromArray(serialized_graph_def.data(), static_cast<int>(serialized_graph_def.size()))) {
+    return absl::DataLossError(absl::StrCat("the graph of step ", step, " does not parse"));
+  }
   tensorflow::Event event;
   event.set_step(step);
   event.set_graph_def(std::string(serialized_graph_def));

@@ -56,7 +56,9 @@ class EventWriter {
   absl::Status AddHistogram(int64_t step, absl::string_view tag, const Tensor& values);
   // A serialized tensorflow.Summary, as summary ops output it. InvalidArgument when it does not parse.
   absl::Status AddSummary(int64_t step, absl::string_view serialized_summary);
-  // A serialized GraphDef or MetaGraphDef.
+  // A serialized tensorflow.Event. DataLoss when it does not parse.
+  absl::Status AddSerializedEvent(absl::string_view serialized_event);
+  // A serialized GraphDef or MetaGraphDef. DataLoss for a GraphDef that does not parse.
   absl::Status AddGraph(int64_t step, absl::string_view serialized_graph_def);
   absl::Status AddMetaGraph(int64_t step, absl::string_view serialized_meta_graph_def);
   enum class SessionStatus { kStart = 1, kStop = 2, kCheckpoint = 3 };

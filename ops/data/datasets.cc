@@ -120,6 +120,7 @@ std::vector<OpDef> DatasetsOps() {
       Source("TensorSliceDataset", "Gives a dataset of the tensors' rows."),
       Source("SparseTensorSliceDataset", "Gives a dataset of a sparse tensor's rows, as sparse tensors."),
       Made("RepeatDataset", "Gives the dataset count times after itself; -1: for ever."),
+      Made("UniqueDataset", "Gives the elements of the dataset that have not been there before."),
       Made("TakeDataset", "Gives the first count elements of the dataset; -1: all."),
       Made("SkipDataset", "Gives the elements of the dataset after the first count; -1: none."),
       Made("ShardDataset", "Gives each num_shards-th element of the dataset, from the index-th on."),

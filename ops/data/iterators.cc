@@ -34,6 +34,24 @@ Status ElementShape(ShapeInference& s) {
   return OkStatus();
 }
 
+Status InitShape(ShapeInference& s) {
+  for (int i = 0; i < s.num_inputs(); ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
+  s.set_output(0, Shape());
+  return OkStatus();
+}
+
+Status ShardShape(ShapeInference& s) {
+  for (int i = 1; i < s.num_inputs(); ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
+  return ElementShape(s);
+}
+
+// What a function gives that is compiled when it is called.
+Status UnknownShapes(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
+  for (int i = 0; i < s.num_outputs(); ++i) s.set_output(i, PartialShape());
+  return OkStatus();
+}
+
 // The position is of an iterator; what it is saved as and read from has no shape that is known.
 Status PositionShape(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
@@ -49,6 +67,8 @@ std::vector<OpDef> IteratorsOps() {
       WithoutGradient("IteratorV2", "Gives a handle of the iterator of that name.", HandleShape),
       WithoutGradient("OneShotIterator",
                       "Gives a handle of an iterator whose dataset dataset_factory makes when it is needed.",
+                      HandleShape),
+      WithoutGradient("AnonymousIterator", "Gives a handle of a new iterator, which goes with the handle.",
                       HandleShape),
       WithoutGradient("AnonymousIteratorV2",
                       "Gives a handle of a new iterator, and what DeleteIterator takes.", HandleShape),
@@ -66,6 +86,19 @@ std::vector<OpDef> IteratorsOps() {
                       "Gives a handle of the iterator that the string stands for.", HandleShape),
       WithoutGradient("IteratorFromStringHandleV2",
                       "Gives a handle of the iterator that the string stands for.", HandleShape),
+      WithoutGradient("MultiDeviceIterator",
+                      "Gives a handle of an iterator whose elements go to several devices in turn.",
+                      HandleShape),
+      WithoutGradient("MultiDeviceIteratorInit",
+                      "Begins a pass of the iterator over the dataset, and gives its number.", InitShape),
+      WithoutGradient("MultiDeviceIteratorGetNextFromShard",
+                      "Gives the next element of a device in a pass; OutOfRange at the end.", ShardShape),
+      WithoutGradient("MultiDeviceIteratorToStringHandle", "Gives a string that stands for the iterator.",
+                      HandleShape),
+      WithoutGradient("MultiDeviceIteratorFromStringHandle",
+                      "Gives a handle of the iterator that the string stands for.", HandleShape),
+      WithoutGradient("RemoteCall", "Gives what a function makes of the arguments on another device.",
+                      UnknownShapes),
       WithoutGradient("SerializeIterator", "Gives where the iterator is.", PositionShape),
       WithoutGradient("DeserializeIterator", "Puts the iterator where another one over an equal dataset was.",
                       PositionShape),

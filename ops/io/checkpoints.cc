@@ -31,6 +31,15 @@ Status AllScalars(ShapeInference& s) {
   return OkStatus();
 }
 
+Status SaveShape(ShapeInference& s) { return s.WithRank(0, 0).status(); }
+
+Status RestoreShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
+  WEIR_RETURN_IF_ERROR(s.WithRank(1, 0).status());
+  s.set_output(0, PartialShape());
+  return OkStatus();
+}
+
 Status CheckPrefixes(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(s.WithRank(0, 1).status());
   return s.WithRank(1, 0).status();
@@ -47,6 +56,22 @@ std::vector<OpDef> CheckpointsOps() {
       {.name = "RestoreV2",
        .summary = "Reads tensors from the checkpoint files of a prefix.",
        .infer_shapes = CheckNames,  // the shapes are the checkpoint's
+       .gradient = NotDifferentiable},
+      {.name = "Save",
+       .summary = "Writes tensors into a checkpoint file of the first format.",
+       .infer_shapes = SaveShape,
+       .gradient = NotDifferentiable},
+      {.name = "SaveSlices",
+       .summary = "Writes tensors or parts of tensors into a checkpoint file of the first format.",
+       .infer_shapes = SaveShape,
+       .gradient = NotDifferentiable},
+      {.name = "Restore",
+       .summary = "Reads a tensor from the checkpoint files of the first format that a pattern names.",
+       .infer_shapes = RestoreShape,
+       .gradient = NotDifferentiable},
+      {.name = "RestoreSlice",
+       .summary = "Reads a part of a tensor from checkpoint files of the first format.",
+       .infer_shapes = RestoreShape,
        .gradient = NotDifferentiable},
       {.name = "ShardedFilename",
        .summary = "Gives the name of one shard of several: \"model-00001-of-00003\".",

@@ -198,6 +198,10 @@ std::vector<OpDef> ExamplesOps() {
                   "dense tensors.",
        .infer_shapes = ParseSingleSequenceExampleShape,
        .gradient = NotDifferentiable},
+      {.name = "DecodeJSONExample",
+       .summary = "Gives the serialized tf.Examples that texts in JSON stand for.",
+       .infer_shapes = UnchangedShape,
+       .gradient = NotDifferentiable},
   };
 }
 

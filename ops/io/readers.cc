@@ -19,6 +19,11 @@ Status ReadManyShape(ShapeInference& s) {
   return OkStatus();
 }
 
+Status RestoreShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
+  return s.WithRank(1, 0).status();
+}
+
 }  // namespace
 
 std::vector<OpDef> ReadersOps() {
@@ -37,6 +42,9 @@ std::vector<OpDef> ReadersOps() {
       WithoutGradient("ReaderNumWorkUnitsCompletedV2", "Gives how many files a reader read to their ends.",
                       ScalarShape),
       WithoutGradient("ReaderResetV2", "Makes a reader forget its file and its counts.", NoOutputs),
+      WithoutGradient("ReaderSerializeStateV2", "Gives where a reader is; only an IdentityReader can say it.",
+                      ScalarShape),
+      WithoutGradient("ReaderRestoreStateV2", "Puts a reader where another one was.", RestoreShape),
   };
 }
 

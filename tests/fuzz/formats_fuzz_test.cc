@@ -23,6 +23,7 @@
 #include "kernels/formats/idx.h"
 #include "kernels/formats/memory_files.h"
 #include "kernels/formats/record_io.h"
+#include "kernels/formats/slice_file.h"
 #include "kernels/formats/sorted_table.h"
 #include "kernels/formats/test_files.h"
 #include "ops/register_ops.h"
@@ -151,6 +152,49 @@ TEST_F(FormatsFuzzTest, Checkpoint) {
     (*reader)->Verify().IgnoreError();
   }
   EXPECT_GT(num_opened, 0);
+}
+
+// What still opens can be read, or says why not.
+TEST_F(FormatsFuzzTest, CheckpointOfTheFirstFormat) {
+  MemoryFiles files;
+  const Tensor floats = Tensor::From<float>(Shape({2, 3}), {1, 2, 3, 4, 5, 6});
+  TensorSlice half;
+  half.extents = {{0, 2}, {1, 2}};
+  ASSERT_TRUE(
+      WriteSliceFile(
+          files, "/m",
+          {{"whole", Shape({2, 3}), TensorSlice::WholeOf(Shape({2, 3})), floats},
+           {"part", Shape({2, 4}), half, Tensor::From<int64_t>(Shape({2, 2}), {1, 2, 3, 4})},
+           {"text", Shape({1}), TensorSlice::WholeOf(Shape({1})), Tensor::Vector<std::string>({"words"})}})
+          .ok());
+  const auto table = SortedTable::Parse(ReadWholeFile(files, "/m").value(), "t");
+  ASSERT_TRUE(table.ok());
+  std::vector<std::string> values;
+  for (const auto& [key, value] : table->entries()) values.push_back(value);
+  Mutator mutator(values, 11);
+  SmallAllocator allocator;
+  int num_opened = 0, num_read = 0;
+  for (int round = 0; round < 8000; ++round) {
+    SCOPED_TRACE(round);
+    SortedTableBuilder builder;
+    const uint64_t victim = mutator.Below(table->entries().size());
+    for (size_t i = 0; i < table->entries().size(); ++i) {
+      const auto& [key, value] = table->entries()[i];
+      ASSERT_TRUE(builder.Add(key, i == victim ? mutator.Next() : value).ok());
+    }
+    files.Put("/m", builder.Finish());
+    const auto reader = SliceFileReader::Open(files, {"/m"});
+    if (!reader.ok()) continue;
+    ++num_opened;
+    for (const char* name : {"whole", "part", "text"}) {
+      const SliceFileReader::Entry* const entry = (*reader)->Find(name);
+      if (entry == nullptr) continue;
+      num_read += (*reader)->Read(name, TensorSlice::WholeOf(entry->shape), allocator).ok();
+      num_read += (*reader)->Read(name, half, allocator).ok();
+    }
+  }
+  EXPECT_GT(num_opened, 0);
+  EXPECT_GT(num_read, 0);
 }
 
 TEST_F(FormatsFuzzTest, CheckpointState) {

@@ -146,6 +146,8 @@ absl::Status IteratorRun::AwaitLastCalls(Cancellation& cancellation) {
 absl::StatusOr<bool> AskTop(Iterator& iterator, IteratorContext& context, Element* element) {
   absl::StatusOr<bool> has_element = iterator.Next(context, element);
   if (!absl::IsOutOfRange(has_element.status())) return has_element;
+  // The step may be cancelled because another iterator of its is at its end, and that is the reason.
+  if (context.cancellation.is_cancelled()) return context.cancellation.reason();
   return absl::InternalError(
       absl::StrCat("An iterator returned `OutOfRange`, which only its end is. Original message: ",
                    has_element.status().message()));

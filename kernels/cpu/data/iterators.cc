@@ -209,11 +209,51 @@ class GetNextAsOptional final : public GetNext {
   }
 };
 
-// The strings of one session's iterators. A shared iterator's string has its container and name, so that
-// other sessions find it; any other's is a number that this table knows, and keeps it until the session ends.
+// The strings of a device's iterators that have no shared name. Who gave a string takes it back.
+//
+// Thread safety: all methods.
+class IteratorStrings final : public Resource {
+ public:
+  static constexpr char kTypeName[] = "IteratorStrings";
+  static constexpr char kContainer[] = "_iterators";
+  static constexpr char kName[] = "strings";
+
+  std::string ToString() const override { return kTypeName; }
+
+  // `iterator` must live until Remove.
+  void Add(const std::string& text, IteratorResource* iterator) {
+    absl::MutexLock lock(&mutex_);
+    iterators_.emplace(text, iterator);
+  }
+  void Remove(const std::string& text) {
+    absl::MutexLock lock(&mutex_);
+    iterators_.erase(text);
+  }
+  // Null where there is none.
+  RefPtr<IteratorResource> Find(const std::string& text) const {
+    absl::MutexLock lock(&mutex_);
+    const auto found = iterators_.find(text);
+    return found == iterators_.end() ? RefPtr<IteratorResource>()
+                                     : RefPtr<IteratorResource>::Share(found->second);
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::map<std::string, IteratorResource*> iterators_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The strings that one session, or one function that a kernel calls, has given. A shared iterator's string
+// has its container and name, so that everybody finds it; any other's is a number that nobody guesses, and
+// keeps the iterator until the session, or the function, ends. So functions find iterators of one another.
 class IteratorNames final : public NodeState {
  public:
   static constexpr size_t kMaxNames = 100'000;
+
+  IteratorNames(RefPtr<IteratorStrings> strings, Environment* environment)
+      : strings_(std::move(strings)), environment_(environment) {}
+  ~IteratorNames() override {
+    for (const auto& [text, iterator] : iterators_) strings_->Remove(text);
+  }
 
   absl::StatusOr<std::string> NameOf(const RefPtr<IteratorResource>& iterator) {
     if (!iterator->shared_name().empty()) {
@@ -226,9 +266,11 @@ class IteratorNames final : public NodeState {
       return absl::ResourceExhaustedError(
           absl::StrCat("a session has strings for ", kMaxNames, " iterators already"));
     }
-    std::string name = absl::StrCat(kPrivate, names_.size());
+    std::string name = absl::StrCat(kPrivate, absl::Hex(environment_->Random(), absl::kZeroPad16),
+                                    absl::Hex(environment_->Random(), absl::kZeroPad16));
     names_.emplace(iterator.get(), name);
     iterators_.emplace(name, iterator);
+    strings_->Add(name, iterator.get());
     return name;
   }
 
@@ -244,26 +286,37 @@ class IteratorNames final : public NodeState {
           "Could not parse string_handle as a valid ResourceHandle: it is not what IteratorToStringHandle "
           "gives");
     }
-    absl::MutexLock lock(&mutex_);
-    const auto found = iterators_.find(text);
-    if (found != iterators_.end()) return found->second;
-    return absl::NotFoundError("the string_handle is of an iterator of another session");
+    RefPtr<IteratorResource> found = strings_->Find(text);
+    if (found != nullptr) return found;
+    return absl::NotFoundError(
+        "the string_handle is of an iterator of another session, or of one that is gone");
   }
 
  private:
   static constexpr char kShared[] = "weir.iterator.shared:";
   static constexpr char kPrivate[] = "weir.iterator:";
 
-  mutable absl::Mutex mutex_;
+  const RefPtr<IteratorStrings> strings_;
+  Environment* const environment_;
+  absl::Mutex mutex_;
   std::map<const IteratorResource*, std::string> names_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, RefPtr<IteratorResource>, std::less<>> iterators_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, RefPtr<IteratorResource>> iterators_ ABSL_GUARDED_BY(mutex_);
 };
 
 absl::StatusOr<std::shared_ptr<IteratorNames>> NamesOf(const KernelConstruction& construction) {
-  if (construction.session() == nullptr) return std::make_shared<IteratorNames>();
-  return construction.session()->FindOrCreate<IteratorNames>(
-      construction.device().name().ToString(), "_iterator_names",
-      [] { return std::make_shared<IteratorNames>(); });
+  WEIR_ASSIGN_OR_RETURN(
+      RefPtr<IteratorStrings> strings,
+      construction.device().resources().LookupOrCreate<IteratorStrings>(
+          IteratorStrings::kContainer, IteratorStrings::kName,
+          []() -> absl::StatusOr<RefPtr<IteratorStrings>> { return MakeRef<IteratorStrings>(); }));
+  SessionState* const session = construction.session();
+  Environment* const environment = session == nullptr || session->functions() == nullptr
+                                       ? &RealEnvironment()
+                                       : &session->functions()->environment();
+  const auto create = [&] { return std::make_shared<IteratorNames>(strings, environment); };
+  if (session == nullptr) return create();
+  return session->FindOrCreate<IteratorNames>(construction.device().name().ToString(), "_iterator_names",
+                                              create);
 }
 
 class ToStringHandle final : public Kernel {
@@ -348,6 +401,7 @@ class DeserializeIterator final : public Kernel {
 
 void RegisterIteratorsKernels(DeviceKernels& kernels) {
   for (const char* op : {"IteratorV2", "Iterator", "OneShotIterator"}) kernels.Add<IteratorHandle>(op);
+  kernels.Add<AnonymousIterator>("AnonymousIterator");
   kernels.Add<AnonymousIterator>("AnonymousIteratorV2");
   kernels.Add<AnonymousIterator>("AnonymousIteratorV3");
   kernels.Add<MakeIterator>("MakeIterator");

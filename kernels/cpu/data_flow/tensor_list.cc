@@ -21,6 +21,17 @@ std::string TensorList::ToString() const {
   return absl::StrCat("TensorList of ", length(), " ", TypeString(dtype_, element_shape_));
 }
 
+int64_t TensorList::NumBytes(int64_t length) {
+  const int64_t num_chunks = (length + kChunkLength - 1) / kChunkLength;
+  return static_cast<int64_t>(sizeof(TensorList)) + length * static_cast<int64_t>(sizeof(Tensor)) +
+         num_chunks * static_cast<int64_t>(sizeof(Chunk) + sizeof(RefPtr<Chunk>));
+}
+
+int64_t TensorList::NumBytesOfLongerCopy() const {
+  return NumBytes(length_ % kChunkLength + 1) +
+         length_ / kChunkLength * static_cast<int64_t>(sizeof(RefPtr<Chunk>));
+}
+
 absl::Status TensorList::CheckIs(DType dtype) const {
   if (dtype == dtype_) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("Invalid data types; op elements ", DTypeName(dtype),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "graph/types/buffer.h"
 #include "graph/types/ref_counted.h"
 #include "graph/types/shape.h"
 #include "kernels/cpu/data_flow/variant_value.h"
@@ -30,7 +31,8 @@ class TensorList final : public VariantValue {
         max_length_(other.max_length_),
         depth_(other.depth_),
         length_(other.length_),
-        chunks_(other.chunks_) {}
+        chunks_(other.chunks_),
+        room_(other.room_) {}
 
   std::string ToString() const override;
   int depth() const override { return depth_; }
@@ -42,6 +44,12 @@ class TensorList final : public VariantValue {
   int64_t length() const { return length_; }
   // Elements beyond which none is pushed; -1: no limit of its own.
   void set_max_length(int64_t length) { max_length_ = length; }
+  // What the list takes beside its elements' own buffers, about, with that many elements.
+  static int64_t NumBytes(int64_t length);
+  // The same of a copy that gets one element more: what it does not share with this one.
+  int64_t NumBytesOfLongerCopy() const;
+  // A buffer that counts those bytes on a device while this list, or a copy, lives.
+  void HoldRoom(RefPtr<Buffer> room) { room_ = std::move(room); }
   // Invalid where it is missing. Precondition: 0 <= index < length.
   const Tensor& operator[](int64_t index) const {
     return chunks_[index / kChunkLength]->elements[index % kChunkLength];
@@ -86,6 +94,7 @@ class TensorList final : public VariantValue {
   int depth_ = 1;
   int64_t length_ = 0;
   std::vector<RefPtr<Chunk>> chunks_;  // all but the last have kChunkLength elements
+  RefPtr<Buffer> room_;                // nothing is in it
 };
 
 }  // namespace weir

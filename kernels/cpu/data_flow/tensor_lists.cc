@@ -103,6 +103,23 @@ absl::Status SetOutput(KernelContext& context, RefPtr<TensorList> list) {
   return absl::OkStatus();
 }
 
+// A few bytes may ask for lists that take far more than they: these count on the device, as tensors do.
+absl::StatusOr<RefPtr<Buffer>> RoomFor(KernelContext& context, int64_t num_bytes) {
+  RefPtr<Buffer> room = context.device().host_allocator().Allocate(static_cast<size_t>(num_bytes));
+  if (room) return room;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("out of memory for lists that take ", num_bytes, " bytes"));
+}
+
+// Of that many elements, with room for them.
+absl::Status ResizeWithRoom(KernelContext& context, int64_t length, TensorList* list) {
+  if (length > list->length() && length <= TensorList::kMaxLength) {
+    WEIR_ASSIGN_OR_RETURN(RefPtr<Buffer> room, RoomFor(context, TensorList::NumBytes(length)));
+    list->HoldRoom(std::move(room));
+  }
+  return list->Resize(length);
+}
+
 class ListKernel : public Kernel {
  public:
   explicit ListKernel(const KernelConstruction& construction)
@@ -131,7 +148,7 @@ class Reserve final : public ListKernel {
     WEIR_ASSIGN_OR_RETURN(const PartialShape shape, ShapeInput(context, 0));
     WEIR_ASSIGN_OR_RETURN(const int64_t length, ReadInteger(context.input(1), "num_elements"));
     RefPtr<TensorList> list = MakeRef<TensorList>(dtype_, shape);
-    WEIR_RETURN_IF_ERROR(list->Resize(length));
+    WEIR_RETURN_IF_ERROR(ResizeWithRoom(context, length, list.get()));
     return SetOutput(context, std::move(list));
   }
 };
@@ -164,11 +181,19 @@ class PushBackBatch final : public ListKernel {
     const Tensor &lists = context.input(0), &tensor = context.input(1);
     WEIR_RETURN_IF_ERROR(Check(lists.shape(), tensor.shape()));
     const Shape row(tensor.shape().dims().subspan(1));
+    int64_t num_bytes = 0;
+    for (int64_t i = 0; i < lists.num_elements(); ++i) {
+      WEIR_ASSIGN_OR_RETURN(const TensorList* given, ListAt(lists, i, dtype_));
+      num_bytes += given->NumBytesOfLongerCopy();
+    }
+    WEIR_ASSIGN_OR_RETURN(const RefPtr<Buffer> room, RoomFor(context, num_bytes));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, lists.shape()));
     for (int64_t i = 0; i < lists.num_elements(); ++i) {
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
       WEIR_ASSIGN_OR_RETURN(const TensorList* given, ListAt(lists, i, dtype_));
       WEIR_ASSIGN_OR_RETURN(Tensor element, CopyRows(tensor, i, row.num_elements(), row, context));
       RefPtr<TensorList> list = MakeRef<TensorList>(*given);
+      list->HoldRoom(room);
       WEIR_RETURN_IF_ERROR(list->PushBack(std::move(element)));
       output->flat<ResourceHandle>()[i].resource = std::move(list);
     }
@@ -216,7 +241,7 @@ class SetItem final : public ListKernel {
     const bool must_grow = grows_ && index >= given->length();
     if (!must_grow) WEIR_RETURN_IF_ERROR(given->CheckIndex(index));
     WEIR_ASSIGN_OR_RETURN(TensorList * list, MutableVariant<TensorList>(context, 0, 0));
-    if (must_grow) WEIR_RETURN_IF_ERROR(list->Resize(index + 1));
+    if (must_grow) WEIR_RETURN_IF_ERROR(ResizeWithRoom(context, index + 1, list));
     return list->Set(index, context.input(2));
   }
 
@@ -315,7 +340,7 @@ absl::Status ElementShape(KernelContext& context) {
 absl::Status ResizeList(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const int64_t length, ReadInteger(context.input(1), "size"));
   WEIR_ASSIGN_OR_RETURN(TensorList * list, MutableVariant<TensorList>(context, 0, 0));
-  return list->Resize(length);
+  return ResizeWithRoom(context, length, list);
 }
 
 // Row i of `tensor` becomes element indices[i].

@@ -9,6 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/data/saved_position.h"
+#include "kernels/cpu/io/matching_paths.h"
+#include "kernels/cpu/io/slice_checkpoint.h"
 #include "kernels/cpu/session_files.h"
 #include "kernels/device_kernels.h"
 #include "kernels/formats/bundle_reader.h"
@@ -93,6 +95,8 @@ class RestoreV2 final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const CheckpointRequest request, ReadRequest(context, context.num_outputs()));
+    WEIR_ASSIGN_OR_RETURN(const bool is_old, IsOfFirstFormat(context, request.prefix));
+    if (is_old) return RestoreFirstFormat(context, request);
     WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
                           BundleReader::Open(request.prefix, *files_));
     std::vector<BundleReader::Wanted> wanted(context.num_outputs());
@@ -119,6 +123,25 @@ class RestoreV2 final : public Kernel {
   }
 
  private:
+  // As TensorFlow's, the op reads checkpoints of the first format where there is none of the second.
+  absl::StatusOr<bool> IsOfFirstFormat(KernelContext& context, const std::string& prefix) const {
+    if (!absl::IsNotFound(files_->FileSize(BundleIndexPath(prefix)).status())) return false;
+    if (prefix.find_first_of("*?[") == std::string::npos) return files_->FileSize(prefix).ok();
+    int64_t bytes_left = kMostBytesOfPaths;
+    const auto paths = MatchingPaths(*files_, prefix, PathKinds::kFiles, &bytes_left, context.cancellation());
+    return paths.ok() && !paths->empty();
+  }
+
+  absl::Status RestoreFirstFormat(KernelContext& context, const CheckpointRequest& request) const {
+    WEIR_ASSIGN_OR_RETURN(const auto reader, OpenSliceCheckpoint(context, *files_, request.prefix));
+    for (int i = 0; i < context.num_outputs(); ++i) {
+      WEIR_ASSIGN_OR_RETURN(Tensor tensor, ReadFromSlices(*reader, request.names[i], request.parts[i],
+                                                          context.output_type(i), context.allocator()));
+      context.set_output(i, std::move(tensor));
+    }
+    return absl::OkStatus();
+  }
+
   // Before the bytes are read: they may be many. A name that is missing is left to the read, which lists
   // similar ones.
   static absl::Status CheckDType(const BundleReader& reader, const std::string& name, DType asked) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/formats/reader_state.h"
 
 namespace weir {
 
@@ -76,9 +77,9 @@ absl::StatusOr<std::vector<Record>> Reader::TryRead(Attempt& attempt) {
   while (records.empty()) {
     if (unit_ == nullptr) {
       if (waiting_.empty()) return records;
-      const std::string work = std::move(waiting_.front());
+      last_unit_ = std::move(waiting_.front());
       waiting_.pop_front();
-      WEIR_ASSIGN_OR_RETURN(unit_, open_(work, *attempt.files));
+      WEIR_ASSIGN_OR_RETURN(unit_, open_(last_unit_, *attempt.files));
     }
     while (unit_ != nullptr && static_cast<int64_t>(records.size()) < attempt.count &&
            num_bytes < kMostBytes) {
@@ -106,7 +107,42 @@ void Reader::Reset() {
   const absl::MutexLock lock(&mutex_);
   waiting_.clear();
   unit_ = nullptr;
+  last_unit_.clear();
   num_records_ = num_units_ = 0;
+}
+
+absl::StatusOr<std::string> Reader::Serialize() const {
+  if (!can_be_saved_) return absl::UnimplementedError("Reader SerializeState");
+  const absl::MutexLock lock(&mutex_);
+  return SerializedReaderState({num_units_, num_units_, num_records_, last_unit_});
+}
+
+absl::Status Reader::Restore(absl::string_view bytes) {
+  if (!can_be_saved_) return absl::UnimplementedError("Reader RestoreState");
+  absl::StatusOr<ReaderState> parsed = ParseReaderState(bytes);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Could not parse state for ", ToString(), ": ", parsed.status().message()));
+  }
+  ReaderState state = *std::move(parsed);
+  const auto refuse = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " when restoring in ", ToString(), ": ", state.num_units_begun, " units begun, ",
+                     state.num_units_completed, " completed, ", state.num_records, " records"));
+  };
+  if (state.num_units_begun < 0 || state.num_units_completed < 0 || state.num_records < 0) {
+    return refuse("Unexpected negative value");
+  }
+  if (state.num_units_begun > state.num_units_completed) {
+    return refuse("Inconsistent work started vs. finished");
+  }
+  const absl::MutexLock lock(&mutex_);
+  waiting_.clear();
+  unit_ = nullptr;
+  num_units_ = state.num_units_completed;
+  num_records_ = state.num_records;
+  last_unit_ = std::move(state.last_unit);
+  return absl::OkStatus();
 }
 
 int64_t Reader::num_records_produced() const {

@@ -19,6 +19,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/resource_handle.h"
 #include "kernels/cpu/data_flow/queue.h"
@@ -47,15 +48,20 @@ class Reader final : public Resource {
       std::function<absl::StatusOr<std::unique_ptr<RecordSource>>(const std::string& work, FileSystem&)>;
   using Done = std::function<void(absl::StatusOr<std::vector<Record>>)>;
 
-  // `kind`, with all that is asked of the reader, is what errors say of it.
-  Reader(std::string kind, std::string name, Open open)
-      : kind_(std::move(kind)), name_(std::move(name)), open_(std::move(open)) {}
+  // `kind`, with all that is asked of the reader, is what errors say of it. `can_be_saved`: see Serialize.
+  Reader(std::string kind, std::string name, Open open, bool can_be_saved)
+      : kind_(std::move(kind)), name_(std::move(name)), open_(std::move(open)), can_be_saved_(can_be_saved) {}
 
   // Up to `count` records of one unit, at least one. `files` and `queue` stay until `done` was called.
   void Read(RefPtr<Queue> queue, const Queue::Caller& caller, std::shared_ptr<FileSystem> files,
             int64_t count, Done done);
   // Forgets the open unit and what was counted.
   void Reset();
+
+  // Where the reader is, for another one to go on. Only readers whose units are single records can say that,
+  // Unimplemented of others; and InvalidArgument for a state that no such reader has between two reads.
+  absl::StatusOr<std::string> Serialize() const;
+  absl::Status Restore(absl::string_view state);
 
   const std::string& kind() const { return kind_; }
   int64_t num_records_produced() const;
@@ -73,9 +79,11 @@ class Reader final : public Resource {
 
   const std::string kind_, name_;
   const Open open_;
+  const bool can_be_saved_;
   mutable absl::Mutex mutex_;
   std::deque<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<RecordSource> unit_ ABSL_GUARDED_BY(mutex_);
+  std::string last_unit_ ABSL_GUARDED_BY(mutex_);
   int64_t num_records_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_units_ ABSL_GUARDED_BY(mutex_) = 0;
 };

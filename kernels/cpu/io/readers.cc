@@ -216,7 +216,8 @@ struct PrivateReader final : public NodeState {
 
 absl::StatusOr<RefPtr<Reader>> FindOrCreate(const KernelConstruction& construction, const std::string& name,
                                             const Form& form) {
-  const auto create = [&] { return MakeRef<Reader>(form.kind, name, form.open); };
+  const bool can_be_saved = construction.node().op_name() == "IdentityReaderV2";
+  const auto create = [&] { return MakeRef<Reader>(form.kind, name, form.open, can_be_saved); };
   if (!construction.attr<std::string>("shared_name").empty()) {
     return construction.device().resources().LookupOrCreate<Reader>(
         construction.attr<std::string>("container"), name, create);
@@ -310,6 +311,23 @@ absl::Status ComputeCount(KernelContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status ComputeState(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const RefPtr<Reader> reader, LookupResource<Reader>(context, 0));
+  WEIR_ASSIGN_OR_RETURN(std::string state, reader->Serialize());
+  context.set_output(0, Tensor::Scalar(std::move(state)));
+  return absl::OkStatus();
+}
+
+absl::Status ComputeRestore(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const RefPtr<Reader> reader, LookupResource<Reader>(context, 0));
+  const Tensor& state = context.input(1);
+  if (!state.shape().is_scalar()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Reader state must be scalar, but had shape: ", state.shape().ToString()));
+  }
+  return reader->Restore(state.scalar<std::string>());
+}
+
 absl::Status ComputeReset(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const RefPtr<Reader> reader, LookupResource<Reader>(context, 0));
   reader->Reset();
@@ -328,6 +346,8 @@ void RegisterReadersKernels(DeviceKernels& kernels) {
   kernels.Add<&ComputeCount<&Reader::num_records_produced>>("ReaderNumRecordsProducedV2");
   kernels.Add<&ComputeCount<&Reader::num_units_completed>>("ReaderNumWorkUnitsCompletedV2");
   kernels.Add<&ComputeReset>("ReaderResetV2");
+  kernels.Add<&ComputeState>("ReaderSerializeStateV2");
+  kernels.Add<&ComputeRestore>("ReaderRestoreStateV2");
 }
 
 }  // namespace weir

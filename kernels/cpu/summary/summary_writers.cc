@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "graph/types/status_macros.h"
@@ -52,13 +54,17 @@ class SummaryFile final : public Resource {
     return absl::OkStatus();
   }
 
-  absl::Status Write(int64_t step, const std::string& summary) {
+  // `add` writes one event.
+  absl::Status Write(absl::FunctionRef<absl::Status(EventWriter&)> add) {
     const absl::MutexLock lock(&mutex_);
     WEIR_RETURN_IF_ERROR(CheckIsOpen());
-    WEIR_RETURN_IF_ERROR(writer_->AddSummary(step, summary));
+    WEIR_RETURN_IF_ERROR(add(*writer_));
     if (++num_waiting_ <= limits_.queue) return absl::OkStatus();
     num_waiting_ = 0;
     return writer_->Flush();
+  }
+  absl::Status Write(int64_t step, absl::string_view summary) {
+    return Write([&](EventWriter& writer) { return writer.AddSummary(step, summary); });
   }
 
   absl::Status Flush() {
@@ -121,19 +127,30 @@ class CreateFile final : public Kernel {
   const std::shared_ptr<FileSystem> files_;
 };
 
+// What most of these ops begin with: the writer, the step, and a string.
+struct Written {
+  RefPtr<SummaryFile> file;
+  int64_t step = 0;
+  std::string text;
+};
+
+absl::StatusOr<Written> ReadWritten(const KernelContext& context, int text_input, absl::string_view name) {
+  Written written;
+  WEIR_ASSIGN_OR_RETURN(written.file, LookupResource<SummaryFile>(context, 0));
+  WEIR_ASSIGN_OR_RETURN(written.step, ReadInteger(context.input(1), "step"));
+  WEIR_ASSIGN_OR_RETURN(written.text, OneString(context, text_input, name));
+  return written;
+}
+
 absl::Status WriteTensor(KernelContext& context) {
-  WEIR_ASSIGN_OR_RETURN(const RefPtr<SummaryFile> file, LookupResource<SummaryFile>(context, 0));
-  WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadInteger(context.input(1), "step"));
-  WEIR_ASSIGN_OR_RETURN(const std::string tag, OneString(context, 3, "tag"));
+  WEIR_ASSIGN_OR_RETURN(const Written to, ReadWritten(context, 3, "tag"));
   WEIR_ASSIGN_OR_RETURN(const std::string metadata, OneString(context, 4, "summary_metadata"));
-  WEIR_ASSIGN_OR_RETURN(const std::string summary, TensorSummary(tag, context.input(2), metadata));
-  return file->Write(step, summary);
+  WEIR_ASSIGN_OR_RETURN(const std::string summary, TensorSummary(to.text, context.input(2), metadata));
+  return to.file->Write(to.step, summary);
 }
 
 absl::Status WriteScalar(KernelContext& context) {
-  WEIR_ASSIGN_OR_RETURN(const RefPtr<SummaryFile> file, LookupResource<SummaryFile>(context, 0));
-  WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadInteger(context.input(1), "step"));
-  WEIR_ASSIGN_OR_RETURN(const std::string tag, OneString(context, 2, "tag"));
+  WEIR_ASSIGN_OR_RETURN(const Written to, ReadWritten(context, 2, "tag"));
   const Tensor& value = context.input(3);
   if (value.num_elements() != 1) {
     return absl::InvalidArgumentError(
@@ -144,7 +161,69 @@ absl::Status WriteScalar(KernelContext& context) {
     using T = typename decltype(tag_of_type)::Type;
     if constexpr (std::is_convertible_v<T, float>) number = static_cast<float>(value.flat<T>()[0]);
   });
-  return file->Write(step, ScalarSummary(tag, number));
+  return to.file->Write(to.step, ScalarSummary(to.text, number));
+}
+
+absl::Status WriteHistogram(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const Written to, ReadWritten(context, 2, "tag"));
+  WEIR_ASSIGN_OR_RETURN(const std::string summary, HistogramSummary(to.text, context.input(3)));
+  return to.file->Write(to.step, summary);
+}
+
+class WriteImage final : public Kernel {
+ public:
+  explicit WriteImage(const KernelConstruction& construction)
+      : max_images_(construction.attr<int64_t>("max_images")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const Written to, ReadWritten(context, 2, "tag"));
+    WEIR_ASSIGN_OR_RETURN(const std::string summary,
+                          ImageSummary(to.text, context.input(3), max_images_, context.input(4)));
+    return to.file->Write(to.step, summary);
+  }
+
+ private:
+  const int64_t max_images_;
+};
+
+class WriteAudio final : public Kernel {
+ public:
+  explicit WriteAudio(const KernelConstruction& construction)
+      : max_outputs_(construction.attr<int64_t>("max_outputs")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const Written to, ReadWritten(context, 2, "tag"));
+    const Tensor& rate = context.input(4);
+    if (!rate.shape().is_scalar()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sample_rate must be a scalar, is ", rate.shape().ToString()));
+    }
+    WEIR_ASSIGN_OR_RETURN(const std::string summary,
+                          AudioSummary(to.text, context.input(3), rate.scalar<float>(), max_outputs_));
+    return to.file->Write(to.step, summary);
+  }
+
+ private:
+  const int64_t max_outputs_;
+};
+
+absl::Status WriteGraph(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const Written to, ReadWritten(context, 2, "tensor"));
+  return to.file->Write([&](EventWriter& writer) { return writer.AddGraph(to.step, to.text); });
+}
+
+// Any number of messages, whose values stand in one event: the bytes of one after another are those of all.
+absl::Status WriteRawProto(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const RefPtr<SummaryFile> file, LookupResource<SummaryFile>(context, 0));
+  WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadInteger(context.input(1), "step"));
+  const absl::Status written = file->Write(step, absl::StrJoin(context.input(2).flat<std::string>(), ""));
+  return absl::IsInvalidArgument(written) ? absl::DataLossError(written.message()) : written;
+}
+
+absl::Status ImportEvent(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const RefPtr<SummaryFile> file, LookupResource<SummaryFile>(context, 0));
+  WEIR_ASSIGN_OR_RETURN(const std::string event, OneString(context, 1, "event"));
+  return file->Write([&](EventWriter& writer) { return writer.AddSerializedEvent(event); });
 }
 
 template <absl::Status (SummaryFile::*end)()>
@@ -160,6 +239,12 @@ void RegisterSummaryWritersKernels(DeviceKernels& kernels) {
   kernels.Add<CreateFile>("CreateSummaryFileWriter");
   kernels.Add<&WriteTensor>("WriteSummary");
   kernels.Add<&WriteScalar>("WriteScalarSummary");
+  kernels.Add<&WriteHistogram>("WriteHistogramSummary");
+  kernels.Add<WriteImage>("WriteImageSummary");
+  kernels.Add<WriteAudio>("WriteAudioSummary");
+  kernels.Add<&WriteGraph>("WriteGraphSummary");
+  kernels.Add<&WriteRawProto>("WriteRawProtoSummary");
+  kernels.Add<&ImportEvent>("ImportEvent");
   kernels.Add<&End<&SummaryFile::Flush>>("FlushSummaryWriter");
   kernels.Add<&End<&SummaryFile::Close>>("CloseSummaryWriter");
 }

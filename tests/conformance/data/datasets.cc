@@ -101,6 +101,11 @@ void AddPlain(Suite& suite) {
   AddMade(suite, "CacheDataset", {Tensor::Scalar("")}, Numbers());
   AddMade(suite, "RewriteDataset", {Tensor::Scalar("")}, Numbers());
   AddMade(suite, "WindowDataset", {one, one, one, no}, Numbers());
+  AddMade(suite, "UniqueDataset", {}, Numbers());
+  suite.Op("UniqueDataset")
+      .Hostile({NoValue()}, "single component",
+               {{"output_types", std::vector<DType>{D::kInt64, D::kInt64}},
+                {"output_shapes", std::vector<PartialShape>{PartialShape(), PartialShape()}}});
   AddMade(suite, "DatasetCardinality", {}, {});
   AddMade(suite, "IgnoreErrorsDataset", {}, Numbers());
   AddMade(suite, "AssertCardinalityDataset", {one}, Numbers());
@@ -312,7 +317,7 @@ void AddIterators(Suite& suite) {
                   {"shared_name", ""},
                   {"container", ""}});
   }
-  for (const char* op : {"AnonymousIteratorV2", "AnonymousIteratorV3"}) {
+  for (const char* op : {"AnonymousIterator", "AnonymousIteratorV2", "AnonymousIteratorV3"}) {
     suite.Op(op).TestedElsewhere(kElsewhere).CannotFail();
   }
   suite.Op("OneShotIterator")
@@ -342,6 +347,39 @@ void AddIterators(Suite& suite) {
   }
 }
 
+void AddMultiDeviceIterators(Suite& suite) {
+  const AttrMap wrong = {{"devices", std::vector<std::string>{"CPU:0"}},
+                         {"output_types", std::vector<DType>{D::kInt64}},
+                         {"output_shapes", std::vector<PartialShape>{PartialShape(), PartialShape()}},
+                         {"shared_name", ""},
+                         {"container", ""}};
+  AttrMap many = wrong;
+  many["devices"] = std::vector<std::string>(1025, "CPU:0");
+  suite.Op("MultiDeviceIterator")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({}, "must be the same length", wrong)
+      .Hostile({}, "an iterator for 1025 devices", many);
+  suite.Op("MultiDeviceIteratorInit")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({NoValue(), MissingHandle(), Number(1)}, kNoDataset);
+  suite.Op("MultiDeviceIteratorGetNextFromShard")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({HandleOf(Floats({2})), Int(0), Number(1)}, "must be a handle of a MultiDeviceIterator",
+               Numbers());
+  suite.Op("MultiDeviceIteratorToStringHandle")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({HandleOf(Floats({2}))}, "must be a handle of a MultiDeviceIterator");
+  suite.Op("MultiDeviceIteratorFromStringHandle")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({Tensor::Scalar("x")}, "Could not parse string_handle")
+      .Hostile({Tensor::Vector<std::string>({"x"})}, "must be a scalar")
+      .Hostile({Tensor::Scalar("weir.multi_device_iterator::x")}, "x", {}, Code::kNotFound);
+  suite.Op("RemoteCall")
+      .TestedElsewhere("functions: tests/interop/functions_interop_test.py")
+      .Hostile({Tensor::Scalar("CPU:0"), std::vector<Tensor>{Number(1)}}, "is not defined",
+               {{"f", FunctionName{"f"}}, {"Tout", std::vector<DType>{D::kInt64}}});
+}
+
 }  // namespace
 
 void AddDatasetsRecords(Suite& suite) {
@@ -353,6 +391,7 @@ void AddDatasetsRecords(Suite& suite) {
   AddCsv(suite);
   AddSaved(suite);
   AddIterators(suite);
+  AddMultiDeviceIterators(suite);
 }
 
 }  // namespace weir::conformance

@@ -40,6 +40,36 @@ void AddRestoreV2(Suite& suite) {
                absl::StatusCode::kNotFound);
 }
 
+void AddFirstFormat(Suite& suite) {
+  using Tensors = std::vector<Tensor>;
+  const char kElsewhere[] = "files: tests/interop/saver_interop_test.py";
+  const Tensor file = Strings({}, {"/does/not/exist/model"}), names = Words({"w"}), name = Strings({}, {"w"});
+  const Tensors floats = {Floats({2})};
+  suite.Op("Save")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({Words({"a", "b"}), names, floats}, "")
+      .Hostile({file, Words({"w", "x"}), floats}, "tensor_names must be [1]")
+      .Hostile({file, Words({"w", "w"}), Tensors{Floats({2}), Floats({2})}}, "slices overlap")
+      .Hostile({file, names, Tensors{Tensor(D::kUint64, Shape({1}))}},
+               "Trying to save a tensor of type uint64");
+  suite.Op("SaveSlices")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({file, names, Words({}), floats}, "shapes_and_slices must be [1]")
+      .Hostile({file, names, Words({"x"}), floats}, "x")
+      .Hostile({file, names, Words({"4 0,3"}), floats}, "does not match the shape of the tensor to save")
+      .Hostile({file, names, Words({"4 3,2"}), floats}, "");
+  const AttrMap one = {{"dt", D::kFloat32}};
+  const auto missing = absl::StatusCode::kNotFound;
+  suite.Op("Restore")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({file, name}, "/does/not/exist", one, missing)
+      .Hostile({Words({"a", "b"}), name}, "", one);
+  suite.Op("RestoreSlice")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({file, name, Strings({}, {""})}, "/does/not/exist", one, missing)
+      .Hostile({file, name, Words({"a", "b"})}, "shape_and_slice must be one string", one);
+}
+
 void AddShards(Suite& suite) {
   suite.Op("ShardedFilename")
       .TestedElsewhere("names: tests/conformance/io/files_and_checks_test.cc")
@@ -69,6 +99,7 @@ void AddShards(Suite& suite) {
 void AddCheckpointsRecords(Suite& suite) {
   AddSaveV2(suite);
   AddRestoreV2(suite);
+  AddFirstFormat(suite);
   AddShards(suite);
 }
 

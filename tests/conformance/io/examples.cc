@@ -550,9 +550,23 @@ void AddParseSequences(Suite& suite) {
   single.Hostile(one("", none), "Name: x, Feature list 'f' is required", shapes);
 }
 
+void AddDecodeJson(Suite& suite) {
+  // Deeper than any message; the parser has a limit of its own.
+  const std::string deep(100'000, '[');
+  suite.Op("DecodeJSONExample")
+      .TestedElsewhere("messages: tests/interop/ops_interop_test.py")
+      .Hostile({Words({"{}", "{"})}, "Error while parsing JSON")
+      .Hostile({Words({"{\"nothing\": 1}"})}, "Error while parsing JSON")
+      .Hostile({Words({"{\"features\": {\"feature\": {\"a\": {\"int64List\": {\"value\": [\"x\"]}}}}}"})},
+               "Error while parsing JSON")
+      .Hostile({Words({deep})}, "Error while parsing JSON")
+      .Hostile({Words({std::string("\xff\x00{", 3)})}, "Error while parsing JSON");
+}
+
 }  // namespace
 
 void AddExamplesRecords(Suite& suite) {
+  AddDecodeJson(suite);
   AddParseExampleV2(suite);
   AddParseExamples(suite);
   AddParseSequences(suite);

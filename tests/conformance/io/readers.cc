@@ -29,6 +29,8 @@ void AddReadersRecords(Suite& suite) {
   refuse("ReaderNumRecordsProducedV2", {});
   refuse("ReaderNumWorkUnitsCompletedV2", {});
   refuse("ReaderResetV2", {});
+  refuse("ReaderSerializeStateV2", {});
+  refuse("ReaderRestoreStateV2", {Strings({}, {""})});
 }
 
 }  // namespace weir::conformance

@@ -16,6 +16,12 @@ void AddSummaryWritersRecords(Suite& suite) {
       {"CreateSummaryFileWriter", {text, Int(1), Int(1), text}},
       {"WriteSummary", {step, Floats({2}), text, Strings({}, {""})}},
       {"WriteScalarSummary", {step, text, number}},
+      {"WriteHistogramSummary", {step, text, Floats({2})}},
+      {"WriteImageSummary", {step, text, Floats({1, 2, 2, 3}), Make(DType::kUint8, {4}, {255, 0, 0, 255})}},
+      {"WriteAudioSummary", {step, text, Floats({1, 4}), number}},
+      {"WriteGraphSummary", {step, text}},
+      {"WriteRawProtoSummary", {step, Strings({2}, {"a", "b"})}},
+      {"ImportEvent", {text}},
       {"FlushSummaryWriter", {}},
       {"CloseSummaryWriter", {}},
   };
