@@ -12,7 +12,9 @@
 //
 //   _CopyToDevice, _CopyToHost
 //            the same tensor in the other memory of a device that has its own; ops of our own. A Const, or
-//            another node, with attr _on_host is in the host's memory there, and computes there.
+//            another node, with attr _on_host is in the host's memory there, and computes there. A copy
+//            with attr _only_fetched is read by nobody but who gets the step's results: the step waits for
+//            it, and none of its nodes does.
 //
 // An _Arg or _Retval with an attr _edge is late: its value comes, or goes, while the step runs (partial
 // runs). Attr _feed_name of such an _Arg is the output that is fed.
@@ -34,6 +36,7 @@ inline constexpr char kRecvOp[] = "_Recv";
 inline constexpr char kCopyToDeviceOp[] = "_CopyToDevice";
 inline constexpr char kCopyToHostOp[] = "_CopyToHost";
 inline constexpr char kOnHostAttr[] = "_on_host";
+inline constexpr char kOnlyFetchedAttr[] = "_only_fetched";
 inline constexpr char kEdgeAttr[] = "_edge";
 inline constexpr char kInLoopAttr[] = "_in_loop";
 inline constexpr char kHeadStartAttr[] = "_head_start";

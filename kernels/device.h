@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "graph/types/allocator.h"
 #include "graph/types/device_name.h"
@@ -47,10 +49,28 @@ class Device {
   ResourceManager& resources() { return resources_; }
   ThreadPool& threads() { return threads_; }
 
-  // A tensor in this device's memory with the elements of `host`, and back. Shares the buffer where the
-  // device's memory is the host's, and of elements that are always on the host (memory_kind.h).
-  virtual absl::StatusOr<Tensor> FromHost(const Tensor& host) = 0;
-  virtual absl::StatusOr<Tensor> ToHost(const Tensor& device) = 0;
+  // Called once, when a copy has ended, from any thread and perhaps before the call that began it returns.
+  // Must not wait. Never called when that call gives an error.
+  using CopyDone = std::function<void(const absl::Status&)>;
+
+  // A tensor in this device's memory with the elements of `host`, for kernels that begin after this has
+  // returned. `host` must not change before the copy has ended. Shares the buffer where the device's memory
+  // is the host's, and of elements that are always on the host (memory_kind.h).
+  virtual absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) = 0;
+  // A tensor in the host's memory that has the elements of `device` when the copy has ended, as the kernels
+  // left them that ended before this call. Shares the buffer likewise.
+  virtual absl::StatusOr<Tensor> CopyOut(const Tensor& device, CopyDone done) = 0;
+
+  // The same, returning when the copy has ended. Not for threads that run steps.
+  absl::StatusOr<Tensor> FromHost(const Tensor& host);
+  absl::StatusOr<Tensor> ToHost(const Tensor& device);
+
+ protected:
+  // What CopyIn and CopyOut give where nothing is copied.
+  static Tensor Share(const Tensor& tensor, const CopyDone& done) {
+    done(absl::OkStatus());
+    return tensor;
+  }
 
  private:
   const DeviceAttributes attributes_;

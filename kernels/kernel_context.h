@@ -15,6 +15,7 @@
 #include "kernels/cancellation.h"
 #include "kernels/device.h"
 #include "kernels/memory_kind.h"
+#include "kernels/pending_work.h"
 
 namespace weir {
 
@@ -27,6 +28,7 @@ struct StepContext {
   Cancellation* cancellation = nullptr;
   Rendezvous* rendezvous = nullptr;
   Threads* threads = nullptr;
+  PendingWork* pending = nullptr;
 };
 
 class KernelContext {
@@ -91,6 +93,8 @@ class KernelContext {
   int64_t step_id() const { return step_.step_id; }
   // For asynchronous kernels: timers, and threads that may wait. Null outside of a step.
   Threads* step_threads() const { return step_.threads; }
+  // For what goes on when the kernel has returned. Null where nobody waits for it: then the kernel does.
+  PendingWork* pending() const { return step_.pending; }
 
  private:
   Allocator& AllocatorOf(int output) const {

@@ -44,6 +44,7 @@ absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, 
     WEIR_RETURN_IF_ERROR(plan->CheckBindings(*program));
     plan->overlaps_.emplace_back(*program, runtime.overlap());
     plan->has_updates_ |= program->has_updates();
+    plan->has_copies_ |= device->memory_kind() == MemoryKind::kDevice;
     plan->programs_.push_back(std::move(program));
     plan->costs_.emplace_back();
     WEIR_RETURN_IF_ERROR(plan->AddEdges(*graph));
@@ -58,8 +59,14 @@ LocalPlan::StepState::StepState(LocalPlan& plan)
     : rendezvous(plan.received_, plan.sender_, plan.id_, plan.loop_edges_),
       late_results(
           plan.threads_, [this] { programs_left.fetch_add(1, std::memory_order_acq_rel); },
-          [this, &plan] { plan.OnProgramDone(*this, absl::OkStatus()); }) {
-  context = {.cancellation = &cancellation, .rendezvous = &rendezvous, .threads = &plan.threads_};
+          [this, &plan] { plan.OnProgramDone(*this, absl::OkStatus()); }),
+      copies(
+          plan.threads_, [this] { programs_left.fetch_add(1, std::memory_order_acq_rel); },
+          [this, &plan](const absl::Status& status) { plan.OnProgramDone(*this, status); }) {
+  context = {.cancellation = &cancellation,
+             .rendezvous = &rendezvous,
+             .threads = &plan.threads_,
+             .pending = &copies};
   for (size_t i = 0; i < plan.programs_.size(); ++i) {
     const Program& program = *plan.programs_[i];
     frames.push_back(std::make_unique<ProgramFrame>(program));
@@ -226,6 +233,7 @@ void LocalPlan::StartPrograms(StepState& step) {
   if (step.call->trace != nullptr) BeginTrace(step);
   // Inside a RunScope the caller wants to know of the step, and to be able to end it, before it computes.
   const bool runs_at_once = may_run_at_once() && !RunScope::IsInside();
+  if (has_copies_) step.plan = shared_from_this();
   if (may_run_at_once() && step.call->applied_updates != nullptr) {
     absl::Status status;
     *step.call->applied_updates = ledger_->Capture([&] {
@@ -242,6 +250,7 @@ void LocalPlan::StartPrograms(StepState& step) {
   } else {
     RunActivations(step);
   }
+  StartTimer(step);
   OnProgramDone(step, absl::OkStatus());
 }
 
@@ -256,6 +265,9 @@ void LocalPlan::RunActivations(StepState& step) {
                         [this, &step](absl::Status status) { OnProgramDone(step, status); });
     }
   }
+}
+
+void LocalPlan::StartTimer(StepState& step) {
   // Most steps are over by now. One that is not cannot end before the caller has let go of it.
   if (step.programs_left.load(std::memory_order_acquire) == 1) return;
   if (step.call->deadline == absl::InfiniteFuture()) return;

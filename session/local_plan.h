@@ -43,6 +43,7 @@
 #include "session/received_edges.h"
 #include "session/rendezvous.h"
 #include "session/runtime.h"
+#include "session/step_copies.h"
 #include "session/tensor_sender.h"
 #include "session/worker.h"
 
@@ -107,6 +108,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
     Cancellation cancellation;
     Rendezvous rendezvous;
     LateResults late_results;
+    StepCopies copies;
     std::vector<std::unique_ptr<ProgramFrame>> frames;
     std::vector<std::unique_ptr<Activation>> activations;  // by program
     // By program: for static ones whose kernels overlap, made when needed.
@@ -119,7 +121,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
     bool is_early = false;  // counted by early_steps_: it has not started
     const RunPartitionCall* call = nullptr;
     Done done;
-    std::shared_ptr<LocalPlan> plan;  // while threads have its activations
+    std::shared_ptr<LocalPlan> plan;  // while threads have its activations, or devices its copies
     Threads::TimerId timer = 0;
     std::optional<UpdateLedger::Attempt> updates;  // of a step that may be tried again
     std::atomic<int> programs_left{0};
@@ -153,6 +155,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   static bool TryHold(StepState& step);
   void StartPrograms(StepState& step);
   void RunActivations(StepState& step);
+  // Precondition: the caller keeps the step from ending.
+  void StartTimer(StepState& step);
   void SetUpdates(StepState& step, std::optional<UpdateLedger::Attempt> updates);
   void BeginTrace(StepState& step);
   void EndTrace(StepState& step);
@@ -190,6 +194,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   std::deque<ProgramCost> costs_;  // by program
   std::deque<Overlap> overlaps_;   // by program
   bool has_updates_ = false;
+  bool has_copies_ = false;  // between the host and a device with memory of its own
   struct Source {
     std::string tensor;       // its name, quoted
     std::string send_device;  // empty: it is fed

@@ -1,5 +1,9 @@
 // What a step copies between the host and a device that has memory of its own. Nothing else may touch that
 // memory: every other test of a session with a fake GPU would crash.
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
@@ -195,6 +199,158 @@ TEST_F(MemoryKindsTest, StringsOfAVariableStayOnTheHostWhenSomeAreReplaced) {
   const auto result = session().Run({}, {read});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ((*result)[0].flat<std::string>()[1], std::string(100, 'x') + "y");
+}
+
+// Copies are held where they are: what is there all the same was not waited for.
+class LateCopiesTest : public MemoryKindsTest {
+ protected:
+  // Runs a step on a thread of its own while the copies of `gpu` are held.
+  class HeldStep {
+   public:
+    HeldStep(LateCopiesTest& test, int gpu, Feeds feeds, std::vector<TensorRef> fetches)
+        : gpu_(test.Gpu(gpu)) {
+      gpu_.HoldCopies(true);
+      thread_ = std::thread([this, &test, feeds = std::move(feeds), fetches = std::move(fetches)] {
+        result_ = test.session().Run(feeds, fetches);
+        is_over_.Notify();
+      });
+    }
+    ~HeldStep() { Release(); }
+    bool is_over() const { return is_over_.HasBeenNotified(); }
+    const absl::StatusOr<std::vector<Tensor>>& Release() {
+      gpu_.HoldCopies(false);
+      if (thread_.joinable()) thread_.join();
+      return result_;
+    }
+
+   private:
+    FakeDevice& gpu_;
+    absl::Notification is_over_;
+    absl::StatusOr<std::vector<Tensor>> result_;
+    std::thread thread_;
+  };
+
+  // Runs the step, so that its plan is made, and once more.
+  absl::StatusOr<std::vector<Tensor>> RunHeld(const Feeds& feeds, const std::vector<TensorRef>& fetches) {
+    const auto first = session().Run(feeds, fetches);
+    if (!first.ok()) return first.status();
+    HeldStep step(*this, 0, feeds, fetches);
+    absl::SleepFor(absl::Milliseconds(30));  // one that does not wait is over then
+    EXPECT_FALSE(step.is_over());
+    return step.Release();
+  }
+};
+
+TEST_F(LateCopiesTest, AStepIsOverWhenItsFetchesHaveCome) {
+  Output x, y, z;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    x = Fed(DType::kFloat32, {2});
+    y = Neg(g_, x);
+    z = Exp(g_, x);
+  }
+  const auto result = RunHeld({{x, Tensor::Vector<float>({0, 0})}}, {y, z});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT((*result)[0].flat<float>(), ElementsAre(0, 0));
+  EXPECT_THAT((*result)[1].flat<float>(), ElementsAre(1, 1));
+}
+
+TEST_F(LateCopiesTest, ANodeOfTheHostWaitsForItsArguments) {
+  Output x, y, z;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    x = Fed(DType::kFloat32, {2});
+    y = AsString(g_, Neg(g_, x));
+    auto cpu = g_.DeviceScope("/cpu:0");
+    z = Square(g_, x);
+  }
+  const auto result = RunHeld({{x, Tensor::Vector<float>({1, 2})}}, {y, z});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ((*result)[0].flat<std::string>()[1].substr(0, 2), "-2");
+}
+
+TEST_F(LateCopiesTest, AnotherDeviceWaitsForWhatIsSentToIt) {
+  Output x, y;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    x = Fed(DType::kFloat32, {2});
+    const Output negative = Neg(g_, x);
+    auto other = g_.DeviceScope("/gpu:1");
+    y = Exp(g_, negative);
+  }
+  const auto result = RunHeld({{x, Tensor::Vector<float>({0, 0})}}, {y});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT((*result)[0].flat<float>(), ElementsAre(1, 1));
+}
+
+// The step's caller may change what it fed as soon as the step is over.
+TEST_F(LateCopiesTest, AStepThatFetchesNothingWaitsForWhatWasFed) {
+  Output x;
+  Node* assign = nullptr;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    x = Fed(DType::kFloat32, {2});
+    const Output handle =
+        g_.AddOp("VarHandleOp", {},
+                 {{"dtype", DType::kFloat32}, {"shape", PartialShape({2})}, {"shared_name", "fed_later"}});
+    assign = g_.AddNode("AssignVariableOp", {handle, x});
+  }
+  const Feeds feeds = {{x, Tensor::Vector<float>({1, 2})}};
+  ASSERT_TRUE(session().Run(feeds, {}, {assign}).ok());
+  Gpu(0).HoldCopies(true);
+  absl::Notification is_over;
+  std::thread step([&] {
+    EXPECT_TRUE(session().Run(feeds, {}, {assign}).ok());
+    is_over.Notify();
+  });
+  absl::SleepFor(absl::Milliseconds(30));
+  EXPECT_FALSE(is_over.HasBeenNotified());
+  Gpu(0).HoldCopies(false);
+  step.join();
+}
+
+TEST_F(LateCopiesTest, WhatIsFetchedStaysAsItWasWhenTheVariableChanges) {
+  Output variable, read;
+  Node *assign = nullptr, *add = nullptr;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    variable = g_.AddOp("VarHandleOp", {},
+                        {{"dtype", DType::kFloat32}, {"shape", PartialShape({2})}, {"shared_name", "late"}});
+    assign = g_.AddNode("AssignVariableOp", {variable, Const(g_, Tensor::Vector<float>({1, 1}))});
+    add = g_.AddNode("AssignAddVariableOp", {variable, Const(g_, Tensor::Vector<float>({1, 1}))});
+    read = g_.AddOp("ReadVariableOp", {variable}, {{"dtype", DType::kFloat32}});
+  }
+  ASSERT_TRUE(session().Run({}, {}, {assign}).ok());
+  ASSERT_TRUE(session().Run({}, {}, {add}).ok());
+  ASSERT_TRUE(session().Run({}, {read}).ok());
+  HeldStep step(*this, 0, {}, {read});
+  absl::SleepFor(absl::Milliseconds(30));
+  ASSERT_TRUE(session().Run({}, {}, {add}).ok());
+  const auto& result = step.Release();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT((*result)[0].flat<float>(), ElementsAre(2, 2));
+}
+
+TEST_F(LateCopiesTest, APlanThatIsDroppedKeepsWhatItsCopiesNeed) {
+  Output x, y, z;
+  {
+    auto cpu = g_.DeviceScope("/cpu:0");
+    x = Fed(DType::kFloat32, {2});
+    z = Neg(g_, x);
+    auto gpu = g_.DeviceScope("/gpu:0");
+    y = Neg(g_, x);
+  }
+  session_ =
+      Session::Create(g_.graph(), {&worker_}, runtime_->kernels(), {.max_cached_signatures = 1}).value();
+  const Feeds feeds = {{x, Tensor::Vector<float>({1, 2})}};
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(session().Run(feeds, {y}).ok());
+    HeldStep step(*this, 0, feeds, {y});
+    ASSERT_TRUE(session().Run(feeds, {z}).ok());  // drops the plan of the other
+    const auto& result = step.Release();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT((*result)[0].flat<float>(), ElementsAre(-1, -2));
+  }
 }
 
 // An op of the test's own whose kernel gives a tensor of the host where its definition promises the device's.

@@ -3,8 +3,12 @@
 #include <memory>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
+#include "kernels/device.h"
+#include "kernels/pending_work.h"
 #include "session/rendezvous.h"
 
 namespace weir {
@@ -93,16 +97,71 @@ class Recv final : public AsyncKernel {
   const DType dtype_;
 };
 
+// How a copy that the step waits for in its end is begun: CopyIn or CopyOut of a device.
+using BeginCopy = absl::StatusOr<Tensor> (Device::*)(const Tensor&, Device::CopyDone);
+
+absl::Status CopyWithinStep(KernelContext& context, BeginCopy begin) {
+  PendingWork& pending = *context.pending();
+  pending.Begin();
+  absl::StatusOr<Tensor> copy = (context.device().*begin)(
+      context.input(0), [&pending](const absl::Status& status) { pending.End(status); });
+  if (!copy.ok()) {
+    pending.End(absl::OkStatus());  // the kernel says what is wrong
+    return copy.status();
+  }
+  context.set_output(0, *std::move(copy));
+  return absl::OkStatus();
+}
+
 absl::Status CopyToDevice(KernelContext& context) {
+  if (context.pending() != nullptr) return CopyWithinStep(context, &Device::CopyIn);
   WEIR_ASSIGN_OR_RETURN(Tensor copy, context.device().FromHost(context.input(0)));
   context.set_output(0, std::move(copy));
   return absl::OkStatus();
 }
 
-absl::Status CopyToHost(KernelContext& context) {
+absl::Status CopyFetched(KernelContext& context) {
+  if (context.pending() != nullptr) return CopyWithinStep(context, &Device::CopyOut);
   WEIR_ASSIGN_OR_RETURN(Tensor copy, context.device().ToHost(context.input(0)));
   context.set_output(0, std::move(copy));
   return absl::OkStatus();
+}
+
+// A copy that a node of the host waits for.
+class CopyToHost final : public AsyncKernel {
+ public:
+  explicit CopyToHost(const KernelConstruction&) {}
+
+  void ComputeAsync(KernelContext& context, Done done) override {
+    // The kernel has its outputs when `done` is called, and CopyOut may call it before it returns.
+    struct Copy {
+      absl::Mutex mutex;
+      int num_left ABSL_GUARDED_BY(mutex) = 2;  // CopyOut's return, and the end of the copy
+      absl::Status status ABSL_GUARDED_BY(mutex);
+      Done done;
+    };
+    const auto copy = std::make_shared<Copy>();
+    copy->done = std::move(done);
+    const auto end_part = [copy](const absl::Status& status) {
+      {
+        absl::MutexLock lock(&copy->mutex);
+        copy->status.Update(status);
+        if (--copy->num_left > 0) return;
+      }
+      copy->done(copy->status);
+    };
+    absl::StatusOr<Tensor> tensor = context.device().CopyOut(context.input(0), end_part);
+    if (!tensor.ok()) return copy->done(tensor.status());
+    context.set_output(0, *std::move(tensor));
+    end_part(absl::OkStatus());
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeCopyToHost(const KernelConstruction& construction) {
+  const AttrValue* const attr = construction.node().FindAttr(kOnlyFetchedAttr);
+  const bool* const is_only_fetched = attr == nullptr ? nullptr : attr->get_if<bool>();
+  if (is_only_fetched == nullptr || !*is_only_fetched) return std::make_unique<CopyToHost>(construction);
+  return std::make_unique<FunctionKernel<CopyFetched>>(construction);
 }
 
 }  // namespace
@@ -114,9 +173,7 @@ void RegisterTransferKernels(KernelRegistry& registry, absl::string_view device_
   registry.Register({.op = kCopyToDeviceOp,
                      .device_type = std::string(device_type),
                      .create = CreateKernel<FunctionKernel<CopyToDevice>>});
-  registry.Register({.op = kCopyToHostOp,
-                     .device_type = std::string(device_type),
-                     .create = CreateKernel<FunctionKernel<CopyToHost>>});
+  registry.Register({.op = kCopyToHostOp, .device_type = std::string(device_type), .create = MakeCopyToHost});
   // Late arguments and results: the caller is at the other end.
   registry.Register({.op = kArgOp, .device_type = std::string(device_type), .create = CreateKernel<Recv>});
   registry.Register({.op = kRetvalOp, .device_type = std::string(device_type), .create = CreateKernel<Give>});

@@ -1,6 +1,6 @@
 // The host's processor as a device of type "CPU".
 //
-// Its memory is the host's: FromHost and ToHost share the buffer. Thread safety: all methods.
+// Its memory is the host's: CopyIn and CopyOut share the buffer. Thread safety: all methods.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ class CpuDevice final : public Device {
   CpuDevice(DeviceAttributes attributes, ThreadPool& threads);
 
   Allocator& allocator() override { return *allocator_; }
-  absl::StatusOr<Tensor> FromHost(const Tensor& host) override { return host; }
-  absl::StatusOr<Tensor> ToHost(const Tensor& device) override { return device; }
+  absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) override { return Share(host, done); }
+  absl::StatusOr<Tensor> CopyOut(const Tensor& device, CopyDone done) override { return Share(device, done); }
 
  private:
   std::unique_ptr<MeteredAllocator>

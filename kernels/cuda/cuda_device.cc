@@ -38,17 +38,19 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(CudaApi& api, int
                                                                DeviceAttributes attributes,
                                                                ThreadPool& threads) {
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<CudaStream> stream, CudaStream::Create(api, number));
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<CudaStream> to_host, CudaStream::Create(api, number));
   return std::unique_ptr<CudaDevice>(
-      new CudaDevice(api, number, std::move(attributes), threads, std::move(stream)));
+      new CudaDevice(api, number, std::move(attributes), threads, std::move(stream), std::move(to_host)));
 }
 
 CudaDevice::CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, ThreadPool& threads,
-                       std::unique_ptr<CudaStream> stream)
+                       std::unique_ptr<CudaStream> stream, std::unique_ptr<CudaStream> stream_to_host)
     : Device(std::move(attributes), threads),
       allocator_(api, number, this->attributes().memory_limit),
       stream_(std::move(stream)),
+      stream_to_host_(std::move(stream_to_host)),
       to_device_(*stream_),
-      to_host_(*stream_) {}
+      to_host_(*stream_to_host_) {}
 
 absl::Status CudaDevice::health() const {
   absl::MutexLock lock(&mutex_);
@@ -65,22 +67,36 @@ absl::Status CudaDevice::Noted(absl::Status status) {
   return health_;
 }
 
-absl::StatusOr<Tensor> CudaDevice::FromHost(const Tensor& host) {
-  if (!IsPlainBytes(host.dtype())) return host;
+absl::StatusOr<Tensor> CudaDevice::CopyIn(const Tensor& host, CopyDone done) {
+  if (!IsPlainBytes(host.dtype())) return Share(host, done);
   WEIR_RETURN_IF_ERROR(health());
   absl::StatusOr<RefPtr<Buffer>> buffer = allocator_.Get(host.num_bytes());
   if (!buffer.ok()) return Noted(buffer.status());
   Tensor copy(host.dtype(), host.shape(), *std::move(buffer));
   WEIR_RETURN_IF_ERROR(Noted(to_device_.CopyToDevice(copy.data(), host.data(), host.num_bytes())));
+  done(absl::OkStatus());
   return copy;
 }
 
-absl::StatusOr<Tensor> CudaDevice::ToHost(const Tensor& device) {
-  if (!IsPlainBytes(device.dtype())) return device;
+absl::StatusOr<Tensor> CudaDevice::CopyOut(const Tensor& device, CopyDone done) {
+  if (!IsPlainBytes(device.dtype())) return Share(device, done);
   WEIR_RETURN_IF_ERROR(health());
   WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(device.dtype(), device.shape()));
-  WEIR_RETURN_IF_ERROR(Noted(to_host_.CopyToHost(copy.data(), device.data(), device.num_bytes())));
+  absl::StatusOr<RefPtr<CudaEvent>> begin = stream_->Record();
+  if (!begin.ok()) return Noted(begin.status());
+  // The source is kept until the copy has ended: nobody gets its memory before.
+  auto work = [this, begin = *std::move(begin), from = device, to = copy, done = std::move(done)]() mutable {
+    const absl::Status status = Noted(CopyNow(*begin, from, to));
+    from = Tensor();  // who hears of the end finds its memory free
+    done(status);
+  };
+  WEIR_RETURN_IF_ERROR(copies_out_.Add(std::move(work)));
   return copy;
+}
+
+absl::Status CudaDevice::CopyNow(const CudaEvent& begin, const Tensor& from, Tensor& to) {
+  WEIR_RETURN_IF_ERROR(stream_to_host_->WaitFor(begin));
+  return to_host_.CopyToHost(to.data(), from.data(), from.num_bytes());
 }
 
 absl::StatusOr<CudaDevices> MakeCudaDevices(CudaApi& api, absl::string_view job, int task,

@@ -1,9 +1,11 @@
 // A GPU of NVIDIA's as a device: type "GPU", tensors in its own memory.
 //
 // It has memory and copies; there are no kernels in the registry for it yet, so no Runtime makes one. Copies
-// are enqueued on the compute stream, so that they come after the work that used their memory before. Strings
-// and handles stay in the host's memory. When CUDA says that the device is lost, that is the answer to
-// everything from then on: Unavailable, with the error's name. Thread safety: all methods.
+// to it are enqueued on the compute stream, so that they come after the work that used their memory before.
+// Copies to the host have a stream and a thread of their own, which waits for what the compute stream had to
+// do when they were asked for. Strings and handles stay in the host's memory. When CUDA says that the device
+// is lost, that is the answer to everything from then on: Unavailable, with the error's name. Thread safety:
+// all methods.
 #pragma once
 
 #include <memory>
@@ -19,6 +21,7 @@
 #include "kernels/cuda/pinned_slab.h"
 #include "kernels/device.h"
 #include "kernels/memory_kind.h"
+#include "kernels/serial_thread.h"
 
 namespace weir {
 
@@ -35,10 +38,9 @@ class CudaDevice final : public Device {
   // Where kernels go.
   CudaStream& stream() { return *stream_; }
 
-  // Returns when the copy is enqueued: `host` may change, and what is enqueued later finds the elements.
-  absl::StatusOr<Tensor> FromHost(const Tensor& host) override;
-  // Waits for the work that was enqueued before.
-  absl::StatusOr<Tensor> ToHost(const Tensor& device) override;
+  // The copy has ended, as far as `host` goes, when this returns: the elements are in pinned memory.
+  absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) override;
+  absl::StatusOr<Tensor> CopyOut(const Tensor& device, CopyDone done) override;
 
   // Ok, or why the device is lost.
   absl::Status health() const;
@@ -47,14 +49,16 @@ class CudaDevice final : public Device {
 
  private:
   CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, ThreadPool& threads,
-             std::unique_ptr<CudaStream> stream);
+             std::unique_ptr<CudaStream> stream, std::unique_ptr<CudaStream> stream_to_host);
+  absl::Status CopyNow(const CudaEvent& begin, const Tensor& from, Tensor& to);
 
   CachingAllocator allocator_;
-  const std::unique_ptr<CudaStream> stream_;
+  const std::unique_ptr<CudaStream> stream_, stream_to_host_;
   PinnedSlab to_device_;
   PinnedSlab to_host_;
   mutable absl::Mutex mutex_;
   absl::Status health_ ABSL_GUARDED_BY(mutex_);
+  SerialThread copies_out_;  // last: it ends first
 };
 
 struct CudaDevices {

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/recording_cuda_api.h"
 
@@ -72,6 +73,24 @@ TEST_F(CudaDeviceTest, TheSourceMayChangeAsSoonAsItIsHandedOver) {
   EXPECT_EQ((*device->ToHost(there)).flat<int32_t>()[0], 0);
 }
 
+TEST_F(CudaDeviceTest, ACopyToTheHostComesLaterAndKeepsItsSource) {
+  const std::unique_ptr<CudaDevice> device = Make();
+  Tensor there = *device->FromHost(Numbers(1000));
+  const void* const address = there.data();
+  absl::Notification has_ended;
+  absl::Status status;
+  const absl::StatusOr<Tensor> back = device->CopyOut(there, [&](const absl::Status& ended) {
+    status = ended;
+    has_ended.Notify();
+  });
+  ASSERT_TRUE(back.ok()) << back.status();
+  there = Tensor();
+  has_ended.WaitForNotification();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(AreEqual(*back, Numbers(1000)));
+  EXPECT_EQ(device->FromHost(Numbers(1000))->data(), address) << "the source's memory is free now";
+}
+
 TEST_F(CudaDeviceTest, AFewCopiesAreOnTheirWayAtOnce) {
   const std::unique_ptr<CudaDevice> device = Make();
   for (int i = 0; i < PinnedSlab::kNumPieces; ++i) ASSERT_TRUE(device->FromHost(Numbers(10)).ok());
@@ -106,7 +125,7 @@ TEST_F(CudaDeviceTest, ALostDeviceSaysSoFromThenOn) {
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
       EXPECT_THAT(std::string(status.message()),
                   HasSubstr("the device /job:worker/replica:0/task:3/device:GPU:0 (Recording GPU, compute "
-                            "capability 9.0, 1.1 GB) is lost: cudaM"));
+                            "capability 9.0, 1.1 GB) is lost: cuda"));
       EXPECT_THAT(std::string(status.message()), HasSubstr("CUDA error 700 (cudaErrorIllegalAddress)"));
     }
   }

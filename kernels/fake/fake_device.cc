@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "graph/types/status_macros.h"
@@ -11,19 +10,14 @@
 namespace weir {
 namespace {
 
-absl::StatusOr<Tensor> CopyInto(const Tensor& source, Allocator& allocator, ProtectedMemory* memory) {
-  WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(source.dtype(), source.shape(), allocator));
-  std::optional<ProtectedMemory::Opening> opening;
-  if (memory != nullptr) opening.emplace(*memory);
-  if (source.dtype() == DType::kString) {
-    std::copy_n(source.flat<std::string>().begin(), source.num_elements(), copy.flat<std::string>().begin());
-  } else if (!IsPlainBytes(source.dtype())) {
-    std::copy_n(source.flat<ResourceHandle>().begin(), source.num_elements(),
-                copy.flat<ResourceHandle>().begin());
-  } else if (source.num_bytes() > 0) {
-    std::memcpy(copy.data(), source.data(), source.num_bytes());
+void CopyElements(const Tensor& from, Tensor& to) {
+  if (from.dtype() == DType::kString) {
+    std::copy_n(from.flat<std::string>().begin(), from.num_elements(), to.flat<std::string>().begin());
+  } else if (!IsPlainBytes(from.dtype())) {
+    std::copy_n(from.flat<ResourceHandle>().begin(), from.num_elements(), to.flat<ResourceHandle>().begin());
+  } else if (from.num_bytes() > 0) {
+    std::memcpy(to.data(), from.data(), from.num_bytes());
   }
-  return copy;
 }
 
 }  // namespace
@@ -36,16 +30,52 @@ FakeDevice::FakeDevice(DeviceAttributes attributes, ThreadPool& threads,
                  this->attributes().memory_limit),
       host_allocator_(HostAllocator(), this->attributes().memory_limit) {}
 
-absl::StatusOr<Tensor> FakeDevice::FromHost(const Tensor& host) {
-  if (memory_ && !IsPlainBytes(host.dtype())) return host;
+absl::StatusOr<Tensor> FakeDevice::CopyIn(const Tensor& host, CopyDone done) {
+  if (memory_ && !IsPlainBytes(host.dtype())) return Share(host, done);
   num_copies_in_.fetch_add(1, std::memory_order_relaxed);
-  return CopyInto(host, allocator_, memory_.get());
+  WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(host.dtype(), host.shape(), allocator_));
+  return CopyLate(host, std::move(copy), copies_in_, std::move(done));
 }
 
-absl::StatusOr<Tensor> FakeDevice::ToHost(const Tensor& device) {
-  if (memory_ && !IsPlainBytes(device.dtype())) return device;
+absl::StatusOr<Tensor> FakeDevice::CopyOut(const Tensor& device, CopyDone done) {
+  if (memory_ && !IsPlainBytes(device.dtype())) return Share(device, done);
   num_copies_out_.fetch_add(1, std::memory_order_relaxed);
-  return CopyInto(device, memory_ ? host_allocator_ : HostAllocator(), memory_.get());
+  WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(device.dtype(), device.shape(),
+                                                      memory_ ? host_allocator_ : HostAllocator()));
+  if (memory_) std::memset(copy.data(), kPoison, copy.num_bytes());
+  return CopyLate(device, std::move(copy), copies_out_, std::move(done));
+}
+
+absl::StatusOr<Tensor> FakeDevice::CopyLate(const Tensor& from, Tensor to, SerialThread& copies,
+                                            CopyDone done) {
+  if (memory_ == nullptr) {
+    CopyElements(from, to);
+    done(absl::OkStatus());
+    return to;
+  }
+  auto work = [this, from = Tensor(from), to, &copies, done = std::move(done)]() mutable {
+    CopyNow(from, to, copies);
+    from = Tensor();  // who hears of the end finds its memory free
+    done(absl::OkStatus());
+  };
+  WEIR_RETURN_IF_ERROR(copies.Add(std::move(work)));
+  return to;
+}
+
+void FakeDevice::CopyNow(const Tensor& from, Tensor& to, const SerialThread& copies) {
+  if (&copies == &copies_out_) AwaitCopiesIn();
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto may_go_on = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !are_held_; };
+    mutex_.Await(absl::Condition(&may_go_on));
+  }
+  const ProtectedMemory::Opening opening(*memory_);
+  CopyElements(from, to);
+}
+
+void FakeDevice::HoldCopies(bool are_held) {
+  absl::MutexLock lock(&mutex_);
+  are_held_ = are_held;
 }
 
 std::unique_ptr<FakeDevice> MakeFakeDevice(absl::string_view job, int task, int index, ThreadPool& threads,

@@ -1,21 +1,30 @@
 // A device that pretends: type "GPU", tensors in host memory, kernels of the CPU.
 //
 // For tests of everything that is about devices and not about speed: placement, copies between devices,
-// running out of memory. Copies are real copies, so a missing Send/Recv shows. With protected memory a
-// missing copy shows too: nobody but its kernels can touch its tensors. Thread safety: all methods.
+// running out of memory. Copies are real copies, so a missing Send/Recv shows.
+//
+// With protected memory more shows. Nobody but its kernels can touch its tensors, so that a missing copy is
+// found. Copies happen late, as a GPU's do, in a thread of each direction, and until then a tensor on the
+// host is full of kPoison: who does not wait for it reads that. A kernel computes when what was copied in
+// before has come. Thread safety: all methods.
 #pragma once
 
 #include <atomic>
 #include <memory>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "kernels/device.h"
 #include "kernels/fake/protected_memory.h"
 #include "kernels/metered_allocator.h"
+#include "kernels/serial_thread.h"
 
 namespace weir {
 
 class FakeDevice final : public Device {
  public:
+  static constexpr uint8_t kPoison = 0xCD;
+
   // attributes.memory_limit > 0 bounds the bytes of its tensors, and likewise those of its kernels on the
   // host. `memory` null: its memory is the host's.
   FakeDevice(DeviceAttributes attributes, ThreadPool& threads, std::shared_ptr<ProtectedMemory> memory);
@@ -24,19 +33,31 @@ class FakeDevice final : public Device {
   // Counts allocations and fails them on request.
   MeteredAllocator& allocator() override { return allocator_; }
   Allocator& host_allocator() override { return memory_ ? host_allocator_ : allocator_; }
-  absl::StatusOr<Tensor> FromHost(const Tensor& host) override;
-  absl::StatusOr<Tensor> ToHost(const Tensor& device) override;
+  absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) override;
+  absl::StatusOr<Tensor> CopyOut(const Tensor& device, CopyDone done) override;
 
   ProtectedMemory* protected_memory() const { return memory_.get(); }  // null when it is the host's
+  // Returns when what was copied in has come. Before a kernel touches it.
+  void AwaitCopiesIn() { copies_in_.AwaitAll(); }
+  // For tests: late copies stay where they are until this is called with false.
+  void HoldCopies(bool are_held);
 
   // Copies so far, from the host and to it.
   int64_t num_copies_in() const { return num_copies_in_.load(std::memory_order_relaxed); }
   int64_t num_copies_out() const { return num_copies_out_.load(std::memory_order_relaxed); }
 
  private:
+  absl::StatusOr<Tensor> CopyLate(const Tensor& from, Tensor to, SerialThread& copies, CopyDone done);
+  // What a thread of copies does with one.
+  void CopyNow(const Tensor& from, Tensor& to, const SerialThread& copies);
+
   std::atomic<int64_t> num_copies_in_{0}, num_copies_out_{0};
   const std::shared_ptr<ProtectedMemory> memory_;
   MeteredAllocator allocator_, host_allocator_;
+  absl::Mutex mutex_;
+  bool are_held_ ABSL_GUARDED_BY(mutex_) = false;
+  // Last: they end first. What goes out is as what came in left it.
+  SerialThread copies_in_, copies_out_;
 };
 
 enum class FakeMemory : uint8_t { kOfHost, kProtected };

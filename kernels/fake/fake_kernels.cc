@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/device_ops.h"
@@ -18,8 +19,11 @@ absl::string_view NameOf(MemoryKind kind) {
 
 class ProtectedKernel final : public Kernel {
  public:
-  ProtectedKernel(std::unique_ptr<Kernel> kernel, ArgumentKinds kinds, ProtectedMemory& memory)
-      : kernel_(std::move(kernel)), kinds_(std::move(kinds)), memory_(memory) {}
+  ProtectedKernel(std::unique_ptr<Kernel> kernel, ArgumentKinds kinds, FakeDevice& device)
+      : kernel_(std::move(kernel)),
+        kinds_(std::move(kinds)),
+        device_(device),
+        memory_(*device.protected_memory()) {}
 
   bool runs_when_dead() const override { return kernel_->runs_when_dead(); }
   bool may_block() const override { return kernel_->may_block(); }
@@ -38,6 +42,8 @@ class ProtectedKernel final : public Kernel {
 
  private:
   absl::Status ComputeOpen(KernelContext& context) {
+    if (kinds_.own == MemoryKind::kHost) return kernel_->Compute(context);
+    device_.AwaitCopiesIn();
     const ProtectedMemory::Opening opening(memory_);
     return kernel_->Compute(context);
   }
@@ -54,6 +60,7 @@ class ProtectedKernel final : public Kernel {
 
   const std::unique_ptr<Kernel> kernel_;
   const ArgumentKinds kinds_;
+  FakeDevice& device_;
   ProtectedMemory& memory_;
 };
 
@@ -61,14 +68,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> Protect(const KernelDef& def,
                                                 const KernelConstruction& construction) {
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, def.create(construction));
   auto* const device = dynamic_cast<FakeDevice*>(&construction.device());
-  ProtectedMemory* const memory = device == nullptr ? nullptr : device->protected_memory();
-  if (memory == nullptr) return kernel;
+  // A copy leaves the elements to the device.
+  const bool is_copy = def.op == kCopyToDeviceOp || def.op == kCopyToHostOp;
+  if (device == nullptr || device->protected_memory() == nullptr || is_copy) return kernel;
   if (kernel->AsAsync() != nullptr) {
     // It goes on when Compute has returned, and then nothing opens the memory.
     if (def.is_on_host) return kernel;
     return absl::InternalError(absl::StrCat(def.op, " waits, and is said to compute in the device's memory"));
   }
-  return std::make_unique<ProtectedKernel>(std::move(kernel), KindsOf(def, construction.node()), *memory);
+  return std::make_unique<ProtectedKernel>(std::move(kernel), KindsOf(def, construction.node()), *device);
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ class NullDevice final : public Device {
   NullDevice(DeviceAttributes attributes, ThreadPool& threads) : Device(std::move(attributes), threads) {}
 
   Allocator& allocator() override { return HostAllocator(); }
-  absl::StatusOr<Tensor> FromHost(const Tensor& host) override { return host; }
-  absl::StatusOr<Tensor> ToHost(const Tensor& device) override { return device; }
+  absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) override { return Share(host, done); }
+  absl::StatusOr<Tensor> CopyOut(const Tensor& device, CopyDone done) override { return Share(device, done); }
 };
 
 // "/job:JOB/replica:0/task:TASK/device:NULL:INDEX" with a random incarnation.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
@@ -57,8 +58,10 @@ class CopyInserter {
     WEIR_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_.TopologicalOrder());
     std::vector<ArgumentKinds> kinds;
     for (Node* const node : order) {
-      // A client may have sent it.
-      if (node->FindAttr(kOnHostAttr) != nullptr) graph_.SetAttr(node, kOnHostAttr, AttrValue(false));
+      // A client may have sent it, or another task.
+      for (const char* const attr : {kOnHostAttr, kOnlyFetchedAttr}) {
+        if (node->FindAttr(attr) != nullptr) graph_.SetAttr(node, attr, AttrValue(false));
+      }
       kinds.push_back(KindsOf(*node));
       outputs_[node->id()] = kinds.back().outputs;
     }
@@ -69,6 +72,12 @@ class CopyInserter {
     }
     for (Node* const node : order) {
       if (IsConstant(*node)) WEIR_RETURN_IF_ERROR(PlaceConstant(node));
+    }
+    for (const auto& [source, copy] : copies_) {
+      const bool is_to_host = copy.node->op_name() == kCopyToHostOp;
+      if (is_to_host && !is_awaited_.contains(copy.node)) {
+        graph_.SetAttr(copy.node, kOnlyFetchedAttr, AttrValue(true));
+      }
     }
     return absl::OkStatus();
   }
@@ -126,6 +135,8 @@ class CopyInserter {
     if (KindOf(source) == wanted) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(const Output copy, CopyOf(source, wanted));
     graph_.SetInput(node, k, copy);
+    const bool is_result = node->op_name() == kRetvalOp && node->FindAttr(kEdgeAttr) == nullptr;
+    if (!is_result) is_awaited_.insert(copy.node);
     return absl::OkStatus();
   }
 
@@ -166,6 +177,7 @@ class CopyInserter {
   const KernelRegistry& kernels_;
   std::vector<std::vector<MemoryKind>> outputs_;  // by node id
   absl::flat_hash_map<Output, Output> copies_;
+  absl::flat_hash_set<const Node*> is_awaited_;  // copies that some node reads
   absl::flat_hash_map<Node*, ConstantUses> constants_;
 };
 

@@ -4,7 +4,8 @@
 // Where each argument of a kernel is its definition says (kernels/memory_kind.h). Arguments of the step come
 // in the host's memory, and its results go there. What control flow hands on, and decides by, is on the host
 // if it is of int32, int64 or bool, else on the device. A tensor is copied once, however many nodes want it.
-// A constant is no copy: it is there in both memories before the step begins.
+// A constant is no copy: it is there in both memories before the step begins. What comes from the device for
+// a node of the host has to be waited for; what is only fetched, the step waits for in its end.
 //
 // Small integer arithmetic on what is on the host (shapes, mostly) stays there: such nodes get the attr
 // kOnHostAttr and a kernel of the CPU.
