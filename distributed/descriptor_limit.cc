@@ -53,6 +53,13 @@ int64_t DescriptorsForTasks(int64_t num_tasks, bool uses_tls) {
   return DescriptorsOfJob(num_tasks) + DescriptorsFor(kFewest, uses_tls);
 }
 
+absl::Status CheckDescriptors(const std::string& task, int64_t limit) {
+  if (limit >= kOwn) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(task, " may have ", limit, " files and connections open at a time, and needs ", kOwn,
+                   " for itself before others can reach it: raise the hard limit (ulimit -Hn)"));
+}
+
 std::string WordsOfDescriptors(const std::string& task, int64_t num_tasks, bool uses_tls, int64_t limit) {
   const int64_t wanted = DescriptorsForTasks(num_tasks, uses_tls);
   if (wanted <= limit) return "";

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
+
 namespace weir {
 
 // Raises the soft limit to the hard one, where the system lets it, and gives what it is then.
@@ -32,6 +34,10 @@ StrangerRoom RoomForStrangers(int64_t num_tasks, bool uses_tls, int64_t limit);
 // with each other task, one of each kind in each direction; what it opens itself; the least room for
 // strangers.
 int64_t DescriptorsForTasks(int64_t num_tasks, bool uses_tls);
+
+// FailedPrecondition when a task can have too few for itself: it would let nobody in, and the others would
+// wait for it as for one that is not there.
+absl::Status CheckDescriptors(const std::string& task, int64_t limit);
 
 // A line for people when a task of such a job may run out of them; empty otherwise.
 std::string WordsOfDescriptors(const std::string& task, int64_t num_tasks, bool uses_tls, int64_t limit);

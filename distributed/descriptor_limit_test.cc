@@ -38,6 +38,15 @@ TEST(DescriptorLimitTest, AJobThatCannotHaveEnoughIsNamed) {
   EXPECT_NE(WordsOfDescriptors("worker:1", 213, true, 1024), "");
 }
 
+TEST(DescriptorLimitTest, ATaskNeedsSomeForItself) {
+  EXPECT_TRUE(CheckDescriptors("ps:0", 1024).ok());
+  EXPECT_TRUE(CheckDescriptors("ps:0", 100).ok());
+  const absl::Status refused = CheckDescriptors("ps:0", 40);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("ps:0 may have 40 files and connections open at a time, and needs 100 for itself"));
+}
+
 TEST(DescriptorLimitTest, StrangersGetWhatTheJobLeaves) {
   constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
   for (const bool uses_tls : {false, true}) {

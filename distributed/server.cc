@@ -393,6 +393,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
   std::unique_ptr<Transport> owned;
   Transport* transport = options.transport;
   if (transport == nullptr) {
+    WEIR_RETURN_IF_ERROR(CheckDescriptors(task_.task().ToString(), RaiseDescriptorLimit()));
     const std::string words =
         WordsOfDescriptors(task_.task().ToString(), MostTasks(task_.cluster(), options.max_workers),
                            options.security.uses_tls(), RaiseDescriptorLimit());

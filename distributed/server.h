@@ -41,7 +41,8 @@ class LocalWorker;
 class Server {
  public:
   // Possible errors: InvalidArgument (options, an address that is none, an allowed folder that is none),
-  // AlreadyExists (the port is in use), FailedPrecondition (reachable by others without protection),
+  // AlreadyExists (the port is in use), FailedPrecondition (reachable by others without protection, too few
+  // descriptors),
   // Unavailable (the name of the host where it listens did not resolve within options.name_timeout).
   static absl::StatusOr<std::unique_ptr<Server>> Start(const TaskConfig& task,
                                                        const ServerOptions& options = {});

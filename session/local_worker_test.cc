@@ -1,6 +1,8 @@
 // A worker by itself: what it does with steps, tensors and deadlines when nobody else behaves.
 #include "session/local_worker.h"
 
+#include <signal.h>
+
 #include <climits>
 #include <set>
 
@@ -486,6 +488,21 @@ TEST_F(LocalWorkerTest, AMergedCheckpointIsGoodAlsoWhereTheOldFolderCannotBeRemo
   EXPECT_TRUE(step.Wait().ok()) << step.status;
   EXPECT_TRUE(PosixFileSystem().Exists(folder + "/model.index"));
   EXPECT_TRUE(PosixFileSystem().Exists(folder + "/parts")) << "removed after all";
+}
+
+TEST(RuntimeTest, AFileThatMayNotGrowIsAnErrorAndNoSignal) {
+  const auto before = signal(SIGXFSZ, SIG_DFL);
+  ASSERT_TRUE(Runtime::Create().ok());
+  EXPECT_EQ(signal(SIGXFSZ, before), SIG_IGN);
+}
+
+// What the program does with it is the program's.
+TEST(RuntimeTest, AHandlerOfThatSignalStays) {
+  const auto before = signal(SIGXFSZ, [](int) {});
+  const auto own = signal(SIGXFSZ, [](int) {});
+  signal(SIGXFSZ, own);
+  ASSERT_TRUE(Runtime::Create().ok());
+  EXPECT_EQ(signal(SIGXFSZ, before), own);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/fake/fake_device.h"
 #include "kernels/fake/fake_kernels.h"
+#include "kernels/formats/file_size_signal.h"
 #include "kernels/formats/standard_streams.h"
 #include "ops/register_ops.h"
 #include "session/transfer_kernels.h"
@@ -86,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
     return absl::InvalidArgumentError(absl::StrCat("a device's memory limit is ", options.memory_limit,
                                                    " bytes: it must be positive, or 0 for none"));
   }
+  ReportFilesThatMayNotGrow();
   OpenStandardStreams();  // before anything opens sockets
   StopLookingForDeadlocks();
   std::unique_ptr<Runtime> runtime(new Runtime(options));

@@ -45,9 +45,10 @@ absl::StatusOr<std::string> PrefixOf(const std::string& path, std::ostream& out)
   if (absl::ConsumeSuffix(&prefix, ".index")) return std::string(prefix);
   const std::string directory = FileNameOf(path) == "checkpoint" ? DirectoryOf(path) : path;
   const absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory);
-  if (absl::IsNotFound(state.status()) || absl::IsFailedPrecondition(state.status())) {
-    return OnlyPrefixIn(path);
-  }
+  // FailedPrecondition: the path is that of a file, or what is named `checkpoint` in the folder is none.
+  const bool is_no_folder =
+      absl::IsFailedPrecondition(state.status()) && !PosixFileSystem().ListDirectory(directory).ok();
+  if (absl::IsNotFound(state.status()) || is_no_folder) return OnlyPrefixIn(path);
   WEIR_RETURN_IF_ERROR(state.status());
   out << PrintableText(directory) << ": " << Counted(state->all.size(), "checkpoint") << "\n";
   for (const std::string& one : state->all) {

@@ -1,5 +1,8 @@
 #include "distributed/command/inspect_command.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -167,6 +170,21 @@ TEST(InspectCommandTest, AFolderWithOneCheckpointNeedsNoStateFile) {
   EXPECT_EQ(two.code, 1);
   EXPECT_THAT(two.err, HasSubstr("2 checkpoints: say which one"));
   EXPECT_THAT(two.err, HasSubstr(directory + "/n"));
+}
+
+// What is named `checkpoint` is there, but is no file that can be read.
+TEST(InspectCommandTest, WhatIsInThePlaceOfACheckpointFileIsNamed) {
+  for (const auto& [target, words] : std::vector<std::pair<std::string, std::string>>{
+           {"", "/checkpoint: Is a directory"},
+           {"/dev/zero", "/checkpoint: it is a device"},
+           {"checkpoint", "/checkpoint: Too many levels of symbolic links"}}) {
+    const std::string directory = NewTestDirectory(), file = directory + "/checkpoint";
+    WriteBytes(directory + "/m.index", "");
+    ASSERT_EQ(target.empty() ? mkdir(file.c_str(), 0700) : symlink(target.c_str(), file.c_str()), 0);
+    const Outcome outcome = Inspect({"checkpoint", directory});
+    EXPECT_EQ(outcome.code, 1) << target;
+    EXPECT_THAT(outcome.err, HasSubstr(words)) << target;
+  }
 }
 
 TEST(InspectCommandTest, GraphsAreDrawn) {

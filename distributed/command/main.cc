@@ -14,6 +14,7 @@
 #include "distributed/command/serve_command.h"
 #include "graph/nearest_names.h"
 #include "graph/version.h"
+#include "kernels/formats/file_size_signal.h"
 #include "kernels/formats/standard_streams.h"
 
 namespace {
@@ -34,6 +35,8 @@ constexpr char kHelp[] =
 struct Command {
   const char* name;
   absl::StatusOr<int> (*run)(const std::vector<std::string>& args);
+  // What it prints is what it is run for, so that an output that cannot be written is its failure.
+  bool prints_result = true;
 };
 
 absl::StatusOr<int> PrintVersion(const std::vector<std::string>&) {
@@ -44,18 +47,28 @@ absl::StatusOr<int> PrintVersion(const std::vector<std::string>&) {
 constexpr Command kCommands[] = {
     {"doctor", weir::RunDoctor},
     {"inspect", [](const std::vector<std::string>& args) { return weir::RunInspect(args); }},
-    {"keys", weir::RunKeys},
+    {"keys", weir::RunKeys, /*prints_result=*/false},
     {"launch", weir::RunLaunch},
     {"predict", [](const std::vector<std::string>& args) { return weir::RunPredict(args); }},
-    {"serve", weir::RunServe},
+    {"serve", weir::RunServe, /*prints_result=*/false},
     {"version", PrintVersion},
 };
+
+// The exit code, when all that was printed has to be written.
+int CodeWithOutput(int code) {
+  const std::string error = weir::FlushStandardOutput();
+  if (error.empty()) return code;
+  std::fprintf(stderr, "weir: %s\n", error.c_str());
+  return code == 0 ? 1 : code;
+}
 
 absl::StatusOr<int> RunCommand(const std::string& name, const std::vector<std::string>& args) {
   std::vector<absl::string_view> names;
   for (const Command& command : kCommands) {
-    if (name == command.name) return command.run(args);
     names.push_back(command.name);
+    if (name != command.name) continue;
+    const absl::StatusOr<int> code = command.run(args);
+    return code.ok() && command.prints_result ? CodeWithOutput(*code) : code;
   }
   return absl::InvalidArgumentError(absl::StrCat("weir: unknown command '", name, "'",
                                                  weir::DidYouMean(name, names),
@@ -66,10 +79,11 @@ absl::StatusOr<int> RunCommand(const std::string& name, const std::vector<std::s
 
 int main(int argc, char** argv) {
   weir::OpenStandardStreams();
+  weir::ReportFilesThatMayNotGrow();
   const std::vector<std::string> args(argv + 1, argv + argc);
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     std::fputs(kHelp, args.empty() ? stderr : stdout);
-    return args.empty() ? 1 : 0;
+    return args.empty() ? 1 : CodeWithOutput(0);
   }
   const std::string name = args[0] == "--version" ? "version" : args[0];
   const absl::StatusOr<int> code = RunCommand(name, {args.begin() + 1, args.end()});

@@ -1,5 +1,6 @@
 #include "distributed/command/serve_command.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -177,11 +178,13 @@ class EndInTime {
 };
 
 // Waits on its own thread for a signal to stop, which every other thread leaves blocked, and for the end of
-// the program that the server is a part of.
+// the program that the server is a part of. While the server starts there is nothing to shut down, and its
+// start, which may wait long for files, names of hosts and other machines, cannot be cut short: the process
+// ends at once.
 class StopWaiter {
  public:
-  StopWaiter(Server& server, EndInTime& end_in_time, bool ends_with_stdin)
-      : server_(server), end_in_time_(end_in_time) {
+  StopWaiter(sigset_t signals, EndInTime& end_in_time, bool ends_with_stdin)
+      : signals_(signals), end_in_time_(end_in_time) {
     if (ends_with_stdin) program_.emplace(STDIN_FILENO);
   }
   ~StopWaiter() { Finish(); }
@@ -192,33 +195,54 @@ class StopWaiter {
     return absl::OkStatus();
   }
 
+  // Has started, and is shut down from now on. It must live until Finish.
+  void SetServer(Server* server) {
+    absl::MutexLock lock(&mutex_);
+    server_ = server;
+  }
+
   // The signal that came: SIGTERM when the program ended before it was done. 0 for none.
   int Finish() {
     given_up_ = true;
-    if (thread_.joinable()) thread_.join();
+    if (thread_.joinable()) {
+      pthread_kill(thread_.native_handle(), SIGINT);  // to this thread alone, which need not wait any longer
+      thread_.join();
+    }
     return signal_;
   }
 
  private:
   void Wait() {
-    const sigset_t signals = StopSignals(server_.task());
     const timespec moment = {0, 100'000'000};
     while (!given_up_) {
-      if (const int signal = sigtimedwait(&signals, nullptr, &moment); signal > 0) {
+      const int signal = sigtimedwait(&signals_, nullptr, &moment);
+      if (given_up_) return;
+      if (signal > 0) {
         signal_ = signal;
-        end_in_time_.Begin(128 + signal);
-        return server_.Shutdown(absl::CancelledError("told to stop by a signal"));
+        return End(128 + signal, absl::CancelledError("told to stop by a signal"));
       }
       if (const std::optional<absl::Status> end = program_ ? program_->TakeEnd() : std::nullopt) {
         signal_ = end->ok() ? 0 : SIGTERM;
-        end_in_time_.Begin(end->ok() ? 0 : 128 + SIGTERM);
-        return server_.Shutdown(*end);
+        return End(end->ok() ? 0 : 128 + SIGTERM, *end);
       }
     }
   }
 
-  Server& server_;
+  void End(int code, const absl::Status& outcome) {
+    Server* server = nullptr;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (server_ == nullptr) _exit(code);
+      server = server_;
+    }
+    end_in_time_.Begin(code);
+    server->Shutdown(outcome);
+  }
+
+  const sigset_t signals_;
   EndInTime& end_in_time_;
+  absl::Mutex mutex_;
+  Server* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::optional<ProgramInput> program_;
   std::atomic<bool> given_up_{false};
   std::atomic<int> signal_{0};
@@ -261,11 +285,12 @@ absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
   const sigset_t signals = StopSignals(task);
   sigprocmask(SIG_BLOCK, &signals, nullptr);      // before the server starts threads, which inherit it
   EndInTime end_in_time(task.task().ToString());  // counts until the server has gone
+  StopWaiter stop(signals, end_in_time, values.ends_with_stdin);
+  WEIR_RETURN_IF_ERROR(stop.Start());
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(task, values.server));
+  stop.SetServer(server.get());
   std::printf("%s\n", server->Describe().c_str());
   std::fflush(stdout);
-  StopWaiter stop(*server, end_in_time, values.ends_with_stdin);
-  WEIR_RETURN_IF_ERROR(stop.Start());
   const int code = server->Join();
   end_in_time.Begin(code);
   const int signal = stop.Finish();

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
@@ -106,8 +108,28 @@ absl::Status CheckFolder(const std::string& path) {
       found.st_uid, found.st_mode & 07777, geteuid()));
 }
 
-absl::Status MakeFolder(const std::string& path) {
-  if (mkdir(path.c_str(), kPrivateFolder) == 0) return absl::OkStatus();
+// The files and folders that a run has made. They go when it fails: keys are never overwritten, so nobody
+// could try again beside the half of them.
+class MadeFiles {
+ public:
+  MadeFiles() = default;
+  MadeFiles(const MadeFiles&) = delete;
+  MadeFiles& operator=(const MadeFiles&) = delete;
+  ~MadeFiles() {
+    for (auto path = paths_.rbegin(); path != paths_.rend(); ++path) std::remove(path->c_str());
+  }
+  void Add(const std::string& path) { paths_.push_back(path); }
+  void Keep() { paths_.clear(); }
+
+ private:
+  std::vector<std::string> paths_;
+};
+
+absl::Status MakeFolder(const std::string& path, MadeFiles& made) {
+  if (mkdir(path.c_str(), kPrivateFolder) == 0) {
+    made.Add(path);
+    return absl::OkStatus();
+  }
   if (errno == EEXIST) return CheckFolder(path);
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot create the folder ", path));
 }
@@ -126,7 +148,7 @@ absl::Status WriteAll(int fd, absl::string_view content, const std::string& path
 }
 
 // The permissions are there from the first byte on.
-absl::Status WriteNewFile(const std::string& path, const std::string& content, mode_t mode) {
+absl::Status WriteNewFile(const std::string& path, const std::string& content, mode_t mode, MadeFiles& made) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
   if (fd < 0) {
     if (errno == EEXIST) {
@@ -134,6 +156,7 @@ absl::Status WriteNewFile(const std::string& path, const std::string& content, m
     }
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
   }
+  made.Add(path);
   fchmod(fd, mode);  // whatever umask says
   absl::Status status = WriteAll(fd, content, path);
   close(fd);
@@ -152,12 +175,12 @@ struct HostFiles {
   std::string certificate, key, authority, token;
 };
 
-absl::Status WriteHostFiles(const std::string& folder, const HostFiles& files) {
-  WEIR_RETURN_IF_ERROR(MakeFolder(folder));
-  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(folder, "key.pem"), files.key, kPrivate));
-  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(folder, "cert.pem"), files.certificate, kPublic));
-  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(folder, "ca.pem"), files.authority, kPublic));
-  return WriteNewFile(JoinPath(folder, "token"), files.token, kPrivate);
+absl::Status WriteHostFiles(const std::string& folder, const HostFiles& files, MadeFiles& made) {
+  WEIR_RETURN_IF_ERROR(MakeFolder(folder, made));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(folder, "key.pem"), files.key, kPrivate, made));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(folder, "cert.pem"), files.certificate, kPublic, made));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(folder, "ca.pem"), files.authority, kPublic, made));
+  return WriteNewFile(JoinPath(folder, "token"), files.token, kPrivate, made);
 }
 
 }  // namespace
@@ -176,23 +199,25 @@ absl::Status MakeKeyFiles(const KeyFilesOptions& options) {
   WEIR_ASSIGN_OR_RETURN(const std::string authority_key, authority.KeyPem());
 
   WEIR_RETURN_IF_ERROR(PosixFileSystem().CreateDirectories(DirectoryOf(directory)));
-  WEIR_RETURN_IF_ERROR(MakeFolder(directory));
+  MadeFiles made;
+  WEIR_RETURN_IF_ERROR(MakeFolder(directory, made));
   // First, so that a folder that has keys already is left as it is.
-  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "ca.key"), authority_key, kPrivate));
-  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "ca.pem"), files.authority, kPublic));
-  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "token"), files.token, kPrivate));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "ca.key"), authority_key, kPrivate, made));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "ca.pem"), files.authority, kPublic, made));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "token"), files.token, kPrivate, made));
   const auto write = [&](const std::string& folder, const std::string& host,
                          const std::string& other_name) -> absl::Status {
-    WEIR_ASSIGN_OR_RETURN(const Certificate made,
+    WEIR_ASSIGN_OR_RETURN(const Certificate certificate,
                           MakeHostCertificate(host, authority, begin, end, other_name));
-    WEIR_ASSIGN_OR_RETURN(files.certificate, made.CertificatePem());
-    WEIR_ASSIGN_OR_RETURN(files.key, made.KeyPem());
-    return WriteHostFiles(JoinPath(directory, folder), files);
+    WEIR_ASSIGN_OR_RETURN(files.certificate, certificate.CertificatePem());
+    WEIR_ASSIGN_OR_RETURN(files.key, certificate.KeyPem());
+    return WriteHostFiles(JoinPath(directory, folder), files, made);
   };
   for (const std::string& host : options.hosts) WEIR_RETURN_IF_ERROR(write(host, host, ""));
   for (const auto& [task, host] : options.tasks) {
     WEIR_RETURN_IF_ERROR(write(FolderOf(task), host, CertificateNameOf(task)));
   }
+  made.Keep();
   return absl::OkStatus();
 }
 

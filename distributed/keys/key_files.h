@@ -41,7 +41,7 @@ absl::StatusOr<std::map<TaskName, std::string>> ParseKeyTasks(absl::string_view 
 
 // Possible errors: InvalidArgument (options; a host that is none), AlreadyExists (the folder has such files),
 // FailedPrecondition (a folder that is there is another user's, a symbolic link, or others may write to it),
-// those of the file system, Internal (OpenSSL).
+// those of the file system, Internal (OpenSSL). After an error nothing of what it has made is left.
 absl::Status MakeKeyFiles(const KeyFilesOptions& options);
 
 // Adds the certificates in these folders of `directory` ("gpu1", "ps-0") to its revoked.pem, and returns that

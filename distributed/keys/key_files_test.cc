@@ -166,6 +166,23 @@ TEST(KeyFilesTest, ATruncatedFileIsAnError) {
   std::signal(SIGXFSZ, handler);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write " + keys + "/ca.key: File too large"));
+  EXPECT_FALSE(PosixFileSystem().Exists(keys)) << "what it began is gone";
+  const absl::Status again = MakeKeyFiles({.directory = keys, .hosts = {"node1"}});
+  EXPECT_TRUE(again.ok()) << again;
+}
+
+// Whatever fails, and however late.
+TEST(KeyFilesTest, WhatAFailedRunHasMadeIsRemoved) {
+  const std::string keys = NewTestDirectory();
+  ASSERT_EQ(chmod(keys.c_str(), 0755), 0);
+  ASSERT_EQ(mkdir((keys + "/node2").c_str(), 0700), 0);
+  std::ofstream(keys + "/node2/token") << "of somebody else";
+  const absl::Status refused = MakeKeyFiles({.directory = keys, .hosts = {"node1", "node2", "node3"}});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;
+  EXPECT_EQ(PosixFileSystem().ListDirectory(keys).value(), (std::vector<std::string>{"node2"}));
+  EXPECT_EQ(PosixFileSystem().ListDirectory(keys + "/node2").value(), (std::vector<std::string>{"token"}));
+  EXPECT_EQ(ReadBytes(keys + "/node2/token"), "of somebody else");
+  EXPECT_TRUE(MakeKeyFiles({.directory = keys, .hosts = {"node1"}}).ok());
 }
 
 TEST(KeyFilesTest, AClusterRunsWithThem) {

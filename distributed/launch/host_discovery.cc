@@ -14,14 +14,16 @@ namespace weir {
 namespace {
 
 constexpr char kFlag[] = "--host_discovery_script";
+constexpr int kMostReads = 64;  // at a time
 constexpr size_t kShown = 200;
 constexpr size_t kKept = 4 << 10;  // of stderr
 
-// What is there to read, piece by piece. `take` says whether it wants more; else the stream is closed.
+// What is there to read, piece by piece, and not without end. `take` says whether it wants more; else the
+// stream is closed.
 template <typename Take>
 void ReadStream(FileDescriptor& from, Take take) {
   char buffer[4096];
-  while (from.is_open()) {
+  for (int i = 0; i < kMostReads && from.is_open(); ++i) {
     const ssize_t num_read = read(from.get(), buffer, sizeof(buffer));
     if (num_read > 0) {
       if (!take(absl::string_view(buffer, static_cast<size_t>(num_read)))) from = FileDescriptor();

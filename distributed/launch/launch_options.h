@@ -45,6 +45,8 @@ struct LaunchOptions {
   absl::Duration stop_grace =
       absl::Seconds(30);  // more than a ps may take (ServerOptions::termination_grace)
   absl::Duration ps_grace = absl::Seconds(10);
+  // How long a job that is over waits for a reader that takes nothing of what its tasks have printed.
+  absl::Duration output_patience = absl::Minutes(5);
   bool is_elastic = false;
   WorkerPoolOptions pool;  // hosts_may_change: where there is a script
   std::string

@@ -1,57 +1,83 @@
 #include "distributed/launch/launched_task.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace weir {
 namespace {
 
-// Copies what is there to read; false when the other side has closed.
-bool CopyAvailable(const FileDescriptor& from, TaskOutput* to) {
+// At a time, so that a task that prints without end holds nobody up.
+constexpr ssize_t kMostAtATime = 64 << 10;
+// What is left of a task that has ended: as much as a pipe can hold. Another process may still write to it.
+constexpr ssize_t kMostAtTheEnd = 1 << 20;
+
+// Copies what is there to read, up to `most` bytes; false when the other side has closed.
+bool CopyAvailable(const FileDescriptor& from, ssize_t most, bool anyway, TaskOutput* to) {
   char buffer[16 << 10];
-  while (true) {
+  while (most > 0 && (anyway || !to->is_full())) {
     const ssize_t num_read = read(from.get(), buffer, sizeof(buffer));
     if (num_read > 0) {
       to->Append(absl::string_view(buffer, num_read));
+      most -= num_read;
     } else if (num_read == 0 || (errno != EINTR && errno != EAGAIN)) {
       return false;  // a pseudo-terminal says EIO
     } else if (errno == EAGAIN) {
       return true;
     }
   }
+  return true;
+}
+
+void Copy(FileDescriptor& from, ssize_t most, bool anyway, TaskOutput* to) {
+  if (from.is_open() && !CopyAvailable(from, most, anyway, to)) from = FileDescriptor();
 }
 
 }  // namespace
 
 absl::Status LaunchedTask::OpenLog(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/", name.job, "-", name.index, ".log");
-  log = FileDescriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (log.is_open()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--log_dir: cannot write '", path, "': ", strerror(errno)));
+  absl::StatusOr<TaskLog> opened = TaskLog::Open(path);
+  if (!opened.ok()) {
+    return absl::Status(opened.status().code(), absl::StrCat("--log_dir: ", opened.status().message()));
+  }
+  log = *std::move(opened);
+  return absl::OkStatus();
 }
 
 void LaunchedTask::ConnectOutputs(Terminal* terminal) {
   TaskOutput::Options options;
   options.prefix = absl::StrCat("[", name.ToString(), "] ");
   options.is_raw = is_raw;
-  options.log_fd = log.get();
+  options.log = &log;
   output.emplace(options, terminal);
   options.is_error = true;
   error.emplace(options, terminal);
 }
 
-void LaunchedTask::CopyOutputs() {
-  FileDescriptor& out = process->output();
-  FileDescriptor& err = process->error();
-  if (out.is_open() && !CopyAvailable(out, &*output)) out = FileDescriptor();
-  if (err.is_open() && !CopyAvailable(err, &*error)) err = FileDescriptor();
+void LaunchedTask::CopyOutputs(bool anyway) {
+  Copy(process->output(), kMostAtATime, anyway, &*output);
+  Copy(process->error(), kMostAtATime, anyway, &*error);
+}
+
+void LaunchedTask::AddPollFds(bool anyway, std::vector<pollfd>* fds) {
+  const auto add = [&](const FileDescriptor& from, const TaskOutput& to) {
+    if (from.is_open() && (anyway || !to.is_full())) fds->push_back({from.get(), POLLIN, 0});
+  };
+  add(process->output(), *output);
+  add(process->error(), *error);
+}
+
+void LaunchedTask::CopyLastOutputs() {
+  Copy(process->output(), kMostAtTheEnd, /*anyway=*/true, &*output);
+  Copy(process->error(), kMostAtTheEnd, /*anyway=*/true, &*error);
+  output->Finish();
+  error->Finish();
 }
 
 void LaunchedTask::AskToStop() {

@@ -3,8 +3,11 @@
 // A plain struct that the launcher reads and changes; not thread-safe. The task's process ends with it.
 #pragma once
 
+#include <poll.h>
+
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -21,7 +24,7 @@ struct LaunchedTask {
   bool is_raw = false;
   int restarts_left = 0;
   std::optional<ChildProcess> process;
-  FileDescriptor log;
+  TaskLog log;
   std::optional<TaskOutput> output;
   std::optional<TaskOutput> error;
   bool is_running = false;
@@ -41,10 +44,15 @@ struct LaunchedTask {
 
   // "DIR/worker-0.log". InvalidArgument when it cannot be written.
   absl::Status OpenLog(const std::string& dir);
-  // After OpenLog. Borrows the terminal.
+  // After OpenLog, of a task that stays where it is. Borrows the terminal.
   void ConnectOutputs(Terminal* terminal);
-  // What is there to read. The task runs.
-  void CopyOutputs();
+  // Copies some of what is there to read; not what its destination has no room for, unless `anyway`. The
+  // task runs.
+  void CopyOutputs(bool anyway);
+  // What to wait for before the next CopyOutputs.
+  void AddPollFds(bool anyway, std::vector<pollfd>* fds);
+  // What a task that has ended has left to read.
+  void CopyLastOutputs();
   // Of a task that runs; nothing of another one.
   void AskToStop();
   // What runs on another host is killed there. Its ssh is killed when it does not end within kKillPatience,

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <list>
 #include <optional>
 #include <set>
@@ -57,19 +58,31 @@ class Launcher::Job {
         hosts_(options) {}
 
   absl::StatusOr<int> Run() {
+    const absl::StatusOr<int> code = RunTasks();
+    if (!code.ok()) tasks_.clear();  // ends those that run
+    AwaitReaders();
+    if (code.ok() && interrupted_by_ != 0) return 128 + interrupted_by_;
+    return code;
+  }
+
+ private:
+  absl::StatusOr<int> RunTasks() {
     WEIR_RETURN_IF_ERROR(AwaitHosts());
-    if (interrupted_by_ != 0) return 128 + interrupted_by_;
+    if (interrupted_by_ != 0) return 0;
     WEIR_RETURN_IF_ERROR(MakeTasks());
     if (options_.dry_run) {
       WEIR_ASSIGN_OR_RETURN(const std::string commands, starter_.Commands(cluster_, tasks_));
-      WriteFully(options_.output_fd, commands);
+      signals_.reset();  // a signal ends the wait for a reader
+      const absl::Status written = WriteFully(options_.output_fd, commands, "the commands");
+      signals_.emplace();
+      WEIR_RETURN_IF_ERROR(written);
       return 0;
     }
     for (LaunchedTask& task : tasks_) WEIR_RETURN_IF_ERROR(StartTask(task));
     while (num_alive() > 0) {
       WaitForEvents();
       StartDueTasks();
-      if (const int signal = signals_.NextStopSignal(); signal != 0) OnStopSignal(signal);
+      if (const int signal = signals_->NextStopSignal(); signal != 0) OnStopSignal(signal);
       CopyOutputs();
       ReapTasks();
       ScaleWorkers();
@@ -77,10 +90,35 @@ class Launcher::Job {
       StopStubbornPs();
       StopStragglers();
     }
-    return interrupted_by_ != 0 ? 128 + interrupted_by_ : exit_code_;
+    return exit_code_;
   }
 
- private:
+  // What is printed is written before the job's exit code is told, unless nobody takes it.
+  void AwaitReaders() {
+    absl::Time begin = ProcessNow();
+    uint64_t num_taken = terminal_.num_taken();
+    const auto patience = [this] {
+      return interrupted_by_ == 0 ? options_.output_patience
+                                  : std::min(options_.output_patience, kPatienceWhenStopped);
+    };
+    bool is_given_up = false;
+    while (terminal_.has_backlog() && !is_given_up && ProcessNow() < begin + patience()) {
+      std::vector<pollfd> events = {{signals_->fd(), POLLIN, 0}};
+      terminal_.AddPollFds(&events);
+      PollUntil(begin + patience(), events);
+      if (const int signal = signals_->NextStopSignal(); signal != 0) {
+        is_given_up = interrupted_by_ != 0;
+        interrupted_by_ = signal;
+        begin = ProcessNow();
+      }
+      terminal_.Flush();
+      if (interrupted_by_ != 0 || terminal_.num_taken() == num_taken) continue;
+      num_taken = terminal_.num_taken();
+      begin = ProcessNow();
+    }
+    terminal_.Finish(patience());
+  }
+
   // Until the script has found enough of them to begin, or a signal stops the job.
   absl::Status AwaitHosts() {
     const HostDiscovery& script = hosts_.discovery();
@@ -102,7 +140,7 @@ class Launcher::Job {
         next_notice = ProcessNow() + kNoticeInterval;
       }
       WaitForEvents();
-      interrupted_by_ = signals_.NextStopSignal();
+      interrupted_by_ = signals_->NextStopSignal();
     }
     return absl::OkStatus();
   }
@@ -153,12 +191,10 @@ class Launcher::Job {
   }
 
   void WaitForEvents() {
-    std::vector<pollfd> events = {{signals_.fd(), POLLIN, 0}};
+    std::vector<pollfd> events = {{signals_->fd(), POLLIN, 0}};
+    terminal_.AddPollFds(&events);
     for (LaunchedTask& task : tasks_) {
-      if (!task.is_running) continue;
-      for (const FileDescriptor* fd : {&task.process->output(), &task.process->error()}) {
-        if (fd->is_open()) events.push_back({fd->get(), POLLIN, 0});
-      }
+      if (task.is_running) task.AddPollFds(IsReadAnyway(task), &events);
     }
     for (const int fd : hosts_.discovery().fds()) events.push_back({fd, POLLIN, 0});
     absl::Time next = std::min(deadline_.value_or(absl::InfiniteFuture()),
@@ -167,6 +203,11 @@ class Launcher::Job {
       next = std::min({next, hosts_.discovery().next_time(), pool().next_time()});
     }
     for (const LaunchedTask& task : tasks_) next = std::min(next, task.next_time());
+    PollUntil(next, events);
+    terminal_.Flush();
+  }
+
+  static void PollUntil(absl::Time next, std::vector<pollfd>& events) {
     int timeout_ms = -1;
     if (next != absl::InfiniteFuture()) {
       const absl::Duration left = std::clamp(next - ProcessNow(), absl::ZeroDuration(), absl::Hours(1));
@@ -177,17 +218,19 @@ class Launcher::Job {
 
   void CopyOutputs() {
     for (LaunchedTask& task : tasks_) {
-      if (task.is_running) task.CopyOutputs();
+      if (task.is_running) task.CopyOutputs(IsReadAnyway(task));
     }
   }
+
+  // A task that nobody reads waits, as it would at a terminal. One that is told to end must not: it could not
+  // save before it is killed.
+  bool IsReadAnyway(const LaunchedTask& task) const { return is_stopping_ || task.kill_at.has_value(); }
 
   void ReapTasks() {
     for (LaunchedTask& task : tasks_) {
       int wait_status = 0;
       if (!task.is_running || !task.process->HasEnded(&wait_status)) continue;
-      task.CopyOutputs();
-      task.output->Finish();
-      task.error->Finish();
+      task.CopyLastOutputs();
       task.is_running = false;
       task.force_at.reset();
       OnTaskEnd(task, wait_status);
@@ -436,12 +479,13 @@ class Launcher::Job {
   }
 
   static constexpr absl::Duration kPsPatience = absl::Seconds(1);
+  static constexpr absl::Duration kPatienceWhenStopped = absl::Seconds(2);
   static constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
   const TaskName kChief{"worker", 0};
   const TaskName kEvaluator{"evaluator", 0};
 
   const LaunchOptions& options_;
-  SignalQueue signals_;
+  std::optional<SignalQueue> signals_{std::in_place};
   Terminal terminal_;
   const TaskStarter starter_;
   ClusterSpec cluster_;

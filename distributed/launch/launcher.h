@@ -22,6 +22,11 @@
 // still runs after `stop_grace`, or at a second signal, is killed. The first failure is named on standard
 // error: "worker:1 (pid 123) died: killed by signal 9 (Killed)".
 //
+// Nothing waits for whoever reads the launcher's output. What is not taken is kept, up to a bound; then the
+// tasks are not read, and wait when they print, as they would at a terminal. Tasks that are told to stop are
+// read all the same. When the job is over, what is kept waits for its reader for `output_patience` without
+// progress, and for 2 s in all when the job was stopped by a signal; what is lost then is said.
+//
 // An elastic job has between pool.min_workers and pool.max_workers workers. It begins with as many as a
 // script finds slots for (host_discovery.h), or with num_workers; worker_pool.h says when which are started
 // and told to stop later. The tasks that it begins with are the cluster spec of all (guests.h has the

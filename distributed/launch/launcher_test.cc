@@ -2,19 +2,27 @@
 #include "distributed/launch/launcher.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "distributed/launch/free_ports.h"
+#include "distributed/launch/task_output.h"
 #include "distributed/launch/test_processes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -241,6 +249,203 @@ TEST(Launcher, ASecondCtrlCKillsWhoIsSlow) {
   ASSERT_TRUE(AwaitFile(dir + "/told"));
   launcher.Signal(SIGINT);
   EXPECT_EQ(launcher.AwaitExit(), 128 + SIGINT);
+}
+
+// A pipe whose reader takes nothing.
+class StuckReader {
+ public:
+  StuckReader() { EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0); }
+  ~StuckReader() {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  int write_end() const { return ends_[1]; }
+  bool AwaitFull() const {
+    return Await([&] {
+      pollfd room{ends_[1], POLLOUT, 0};
+      return poll(&room, 1, 0) == 0;
+    });
+  }
+  // Until `is_enough`.
+  std::string Read(absl::FunctionRef<bool(const std::string&)> is_enough) const {
+    std::string text;
+    char bytes[4096];
+    EXPECT_TRUE(Await([&] {
+      pollfd there{ends_[0], POLLIN, 0};
+      while (poll(&there, 1, 0) > 0) text.append(bytes, read(ends_[0], bytes, sizeof(bytes)));
+      return is_enough(text);
+    }));
+    return text;
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+// What it says goes to DIR/err, and what the tasks print to nobody.
+TestProcess ForkLauncherTo(const StuckReader& reader, LaunchOptions options, const std::string& dir) {
+  options.output_fd = reader.write_end();
+  options.error_fd = open((dir + "/err").c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  TestProcess launcher = TestProcess::Fork([&] { return Launcher(options).Run().value_or(99); });
+  close(options.error_fd);
+  return launcher;
+}
+
+constexpr char kChatty[] = "touch $DIR/$TYPE$INDEX; while true; do echo a line of many; done";
+
+TEST(Launcher, ASignalStopsAJobWhoseOutputNobodyReads) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const std::string dir = TestDir();
+    const StuckReader reader;
+    TestProcess launcher = ForkLauncherTo(reader, ShellJob(0, 1, dir, kChatty), dir);
+    ASSERT_TRUE(reader.AwaitFull());
+    launcher.Signal(signal);
+    EXPECT_EQ(launcher.AwaitExit(absl::Seconds(30)), 128 + signal);
+    EXPECT_THAT(ReadFile(dir + "/err"), HasSubstr("stopping the job: "));
+    EXPECT_THAT(ReadFile(dir + "/err"),
+                HasSubstr("[weir] cannot write standard output: nobody has read it "));
+  }
+}
+
+TEST(Launcher, DeathsAndGracePeriodsAreNoticedWhileNobodyReadsTheOutput) {
+  const std::string dir = TestDir();
+  const StuckReader reader;
+  LaunchOptions options = ShellJob(
+      0, 2, dir,
+      absl::StrCat("trap '' TERM; if [ $INDEX = 1 ]; then until [ -e $DIR/die ]; do sleep 0.02; done; "
+                   "exit 3; fi; ",
+                   kChatty));
+  options.stop_grace = absl::Seconds(1);
+  TestProcess launcher = ForkLauncherTo(reader, options, dir);
+  ASSERT_TRUE(reader.AwaitFull());
+  std::ofstream(dir + "/die").close();
+  EXPECT_TRUE(AwaitText(dir + "/err", ") died: exited with code 3\n"));
+  launcher.Signal(SIGTERM);
+  EXPECT_EQ(launcher.AwaitExit(absl::Seconds(30)), 128 + SIGTERM);
+  EXPECT_THAT(ReadFile(dir + "/err"), HasSubstr(" still runs 1s after it was told to stop: killing it"));
+}
+
+// Who is told to stop may have something to print before it saves.
+TEST(Launcher, AStoppedTaskCanPrintThoughNobodyReads) {
+  const std::string dir = TestDir();
+  const StuckReader reader;
+  LaunchOptions options = ShellJob(
+      0, 1, dir, absl::StrCat("trap 'head -c 500000 /dev/zero; touch $DIR/saved; exit 0' TERM; ", kChatty));
+  TestProcess launcher = ForkLauncherTo(reader, options, dir);
+  ASSERT_TRUE(reader.AwaitFull());
+  launcher.Signal(SIGTERM);
+  EXPECT_EQ(launcher.AwaitExit(absl::Seconds(30)), 128 + SIGTERM);
+  EXPECT_TRUE(std::filesystem::exists(dir + "/saved"));
+}
+
+TEST(Launcher, WhatIsReadLateIsComplete) {
+  const std::string dir = TestDir();
+  const StuckReader reader;
+  TestProcess launcher = ForkLauncherTo(reader, ShellJob(0, 1, dir, "seq 100000; echo the end"), dir);
+  ASSERT_TRUE(reader.AwaitFull());
+  absl::SleepFor(absl::Milliseconds(300));
+  const std::string text =
+      reader.Read([](const std::string& read) { return absl::StrContains(read, "the end\n"); });
+  EXPECT_EQ(launcher.AwaitExit(), 0);
+  std::string expected;
+  for (int i = 1; i <= 100000; ++i) absl::StrAppend(&expected, "[worker:0] ", i, "\n");
+  EXPECT_TRUE(text == expected + "[worker:0] the end\n") << text.size() << " bytes";
+  EXPECT_EQ(ReadFile(dir + "/err"), "");
+}
+
+// The end of a job waits for a reader, but not without end.
+TEST(Launcher, WhatNobodyReadsIsLostAtTheEnd) {
+  const std::string dir = TestDir();
+  const StuckReader reader;
+  LaunchOptions options = ShellJob(0, 1, dir, "seq 12000");
+  options.output_patience = absl::Milliseconds(200);
+  TestProcess launcher = ForkLauncherTo(reader, options, dir);
+  EXPECT_EQ(launcher.AwaitExit(absl::Seconds(30)), 0);
+  EXPECT_THAT(ReadFile(dir + "/err"),
+              HasSubstr("[weir] cannot write standard output: nobody has read it for 200ms; "));
+}
+
+TEST(Launcher, ASignalEndsTheWaitForAReader) {
+  const std::string dir = TestDir();
+  const StuckReader reader;
+  TestProcess launcher = ForkLauncherTo(reader, ShellJob(0, 1, dir, "seq 12000; touch $DIR/done"), dir);
+  ASSERT_TRUE(AwaitFile(dir + "/done"));
+  absl::SleepFor(absl::Milliseconds(300));
+  launcher.Signal(SIGTERM);
+  EXPECT_EQ(launcher.AwaitExit(absl::Seconds(30)), 128 + SIGTERM);
+}
+
+// One that prints faster than its lines can be copied holds up nothing else.
+TEST(Launcher, ASignalStopsAJobThatPrintsWithoutEnd) {
+  const std::string dir = TestDir();
+  LaunchOptions options = ShellJob(0, 2, dir, "touch $DIR/$TYPE$INDEX; exec yes");
+  options.output_fd = open("/dev/null", O_WRONLY);
+  options.error_fd = options.output_fd;
+  TestProcess launcher = TestProcess::Fork([&] { return Launcher(options).Run().value_or(99); });
+  for (const char* task : {"/worker0", "/worker1"}) ASSERT_TRUE(AwaitFile(dir + task));
+  absl::SleepFor(absl::Milliseconds(300));
+  launcher.Signal(SIGTERM);
+  EXPECT_EQ(launcher.AwaitExit(absl::Seconds(30)), 128 + SIGTERM);
+  close(options.output_fd);
+}
+
+// The launcher's own choice is no part of what its tasks inherit.
+TEST(Launcher, ATaskHasTheUsualSignalForFilesThatMayNotGrow) {
+  const std::string dir = TestDir();
+  const auto before = signal(SIGXFSZ, SIG_IGN);
+  const Result result = Launch(ShellJob(0, 1, dir, "grep SigIgn: /proc/self/status | tail -c 9"), dir);
+  signal(SIGXFSZ, before);
+  uint32_t ignored = 0;
+  ASSERT_TRUE(absl::SimpleHexAtoi(result.output.substr(std::string("[worker:0] ").size()), &ignored))
+      << result.output;
+  EXPECT_EQ(ignored & (1u << (SIGXFSZ - 1)), 0u);
+}
+
+// The launcher where no file grows beyond so many bytes, as on a disk that is full. What it says goes to
+// DIR/err.
+int LaunchWithSmallFiles(LaunchOptions options, const std::string& dir, rlim_t most) {
+  TestProcess launcher = TestProcess::Fork([&] {
+    const rlimit limit = {most, most};
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 98;
+    options.error_fd = open((dir + "/err").c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    const absl::StatusOr<int> code = Launcher(options).Run();
+    WriteFully(options.error_fd, code.status().message(), "the error").IgnoreError();
+    return code.value_or(99);
+  });
+  return launcher.AwaitExit();
+}
+
+TEST(Launcher, ALogThatCannotBeWrittenIsNamedOnce) {
+  const std::string dir = TestDir();
+  LaunchOptions options = ShellJob(
+      0, 2, dir,
+      "if [ $INDEX = 1 ]; then echo short; exit 0; fi; "
+      "for i in 1 2 3 4 5 6; do head -c 1000 /dev/zero | tr '\\0' x; echo; echo other >&2; sleep 0.05; done");
+  options.log_dir = dir + "/logs";
+  options.output_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  EXPECT_EQ(LaunchWithSmallFiles(options, dir, 4096), 0);
+  close(options.output_fd);
+  const std::string words =
+      absl::StrCat("[weir] cannot write '", dir, "/logs/worker-0.log': File too large\n");
+  const std::string error = ReadFile(dir + "/err");
+  EXPECT_THAT(error, HasSubstr(words));
+  EXPECT_EQ(error.find(words), error.rfind(words)) << error;
+  EXPECT_EQ(ReadFile(dir + "/logs/worker-0.log").size(), 4096u);
+  EXPECT_EQ(ReadFile(dir + "/logs/worker-1.log"), "short\n");
+}
+
+TEST(Launcher, AnOutputThatCannotBeWrittenIsNamedOnce) {
+  const std::string dir = TestDir(), output = dir + "/out";
+  std::ofstream(output) << std::string(5000, 'x');
+  LaunchOptions options = ShellJob(0, 1, dir, "for i in 1 2 3; do echo one; sleep 0.05; done");
+  options.output_fd = open(output.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  EXPECT_EQ(LaunchWithSmallFiles(options, dir, 4096), 0);
+  EXPECT_EQ(ReadFile(dir + "/err"), "[weir] cannot write standard output: File too large\n");
+  options.dry_run = true;
+  EXPECT_EQ(LaunchWithSmallFiles(options, dir, 4096), 99);
+  EXPECT_EQ(ReadFile(dir + "/err"), "cannot write the commands: File too large");
+  close(options.output_fd);
 }
 
 TEST(Launcher, AKilledLauncherLeavesNobodyBehind) {

@@ -44,9 +44,15 @@ std::string HolderIn(int fd) {
 
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 
-// PermissionDenied, where another user has made the file. Changes errno.
+// PermissionDenied, where another user has made the file; FailedPrecondition for a link in its place. Changes
+// errno.
 absl::Status CannotOpen(const std::string& path, int error) {
   struct stat file;
+  if (error == ELOOP && lstat(path.c_str(), &file) == 0 && S_ISLNK(file.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot open ", path,
+        ": it is a symbolic link, and the file that it leads to may be anybody's: delete the link"));
+  }
   if (error != EACCES || stat(path.c_str(), &file) != 0) {
     return absl::ErrnoToStatus(error, absl::StrCat("cannot open ", path));
   }

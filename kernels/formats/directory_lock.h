@@ -22,7 +22,8 @@ class DirectoryLock {
  public:
   // Waits for a holder as long as it may, and says so on stderr. FailedPrecondition, naming the folder and
   // the holder, when it still has it; PermissionDenied, naming its owner and mode, for a file ".lock" that
-  // may not be opened; else errors of the disk. The folder must exist.
+  // may not be opened; FailedPrecondition for a symbolic link in its place; else errors of the disk. The
+  // folder must exist.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(
       const std::string& directory, absl::Duration max_wait = absl::ZeroDuration());
   ~DirectoryLock();

@@ -92,6 +92,13 @@ TEST_F(DirectoryLockTest, AFileOfAnotherUserIsLockedWhereItMayBeRead) {
   EXPECT_TRUE(absl::IsFailedPrecondition(AcquireWithFileMode(0444)));
 }
 
+TEST_F(DirectoryLockTest, ALinkInItsPlaceIsRefusedAndCalledOne) {
+  ASSERT_EQ(symlink("elsewhere", file().c_str()), 0);
+  const absl::Status status = DirectoryLock::Acquire(directory_).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(file()), HasSubstr("is a symbolic link")));
+}
+
 TEST_F(DirectoryLockTest, AFolderThatMayNotBeWrittenToIsSaidToBeSo) {
   ASSERT_EQ(chmod(directory_.c_str(), 0555), 0);
   const WithoutPrivileges unprivileged;

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 namespace weir {
 
@@ -24,6 +26,13 @@ int OpenAboveStandardStreams(const std::string& path, int flags) {
   close(fd);
   errno = error;
   return higher;
+}
+
+std::string FlushStandardOutput() {
+  constexpr char kCannot[] = "cannot write standard output: ";
+  if (std::fflush(stdout) != 0) return std::string(kCannot) + std::strerror(errno);
+  if (std::ferror(stdout) != 0) return std::string(kCannot) + "a part of it is lost";
+  return "";
 }
 
 }  // namespace weir
