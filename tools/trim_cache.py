@@ -26,8 +26,17 @@ def files_below(folder):
             path = pathlib.Path(root, name)
             try:
                 yield path, path.stat()
-            except FileNotFoundError:
+            except OSError:  # another build has removed it, or it is somebody else's
                 pass
+
+
+def remove(path):
+    """Whether it is gone now."""
+    try:
+        path.unlink(missing_ok=True)
+        return True
+    except OSError:
+        return False
 
 
 def last_use(stat):
@@ -41,17 +50,16 @@ def trim(folder, limit_bytes, now):
     for path, stat in files_below(folder):
         # Results lie in ac/ and cas/; the folder's own files are those being written.
         if path.parent == folder and now - last_use(stat) > HALF_WRITTEN_S:
-            path.unlink(missing_ok=True)
-            removed += stat.st_size
+            removed += stat.st_size if remove(path) else 0
         else:
             results.append((last_use(stat), stat.st_size, path))
     total = sum(size for _, size, _ in results)
     if total <= limit_bytes:
         return removed
     for _, size, path in sorted(results):
-        path.unlink(missing_ok=True)
-        total -= size
-        removed += size
+        if remove(path):
+            total -= size
+            removed += size
         if total <= limit_bytes * KEPT:
             break
     return removed
