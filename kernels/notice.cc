@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/printable_text.h"
+#include "kernels/nonblocking_output.h"
 
 namespace weir {
 namespace {
@@ -39,21 +40,20 @@ class NoticeWriter {
 
   // False when it could not be written, or not whole.
   bool WriteAll(absl::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const NonblockingOutput output(STDERR_FILENO);  // each time: a program may have it lead elsewhere
     while (!text.empty()) {
-      if (!TakesMore()) return false;
-      // So much of it fits into a pipe that takes any.
-      const ssize_t count = write(STDERR_FILENO, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
-      if (count < 0 && errno != EINTR) return false;
-      text.remove_prefix(std::max<ssize_t>(count, 0));
+      // A pipe takes a piece of that size as a whole, between those of others.
+      const int64_t count = output.WriteSome(text.substr(0, PIPE_BUF));
+      if (count < 0 && errno == EAGAIN ? !IsReadInTime(output.fd()) : count < 0 && errno != EINTR)
+        return false;
+      text.remove_prefix(std::max<int64_t>(count, 0));
     }
     return true;
   }
 
-  bool TakesMore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    pollfd stderr_now = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
-    const int found = poll(&stderr_now, 1, num_lost_ > 0 ? 0 : kPatienceMilliseconds);
-    // What poll cannot say, write does.
-    return found < 0 || (found > 0 && stderr_now.revents != 0);
+  bool IsReadInTime(int fd) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    pollfd room = {.fd = fd, .events = POLLOUT, .revents = 0};
+    return poll(&room, 1, num_lost_ > 0 ? 0 : kPatienceMilliseconds) > 0;
   }
 
   absl::Mutex mutex_;

@@ -1,6 +1,7 @@
 #include "kernels/notice.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <string>
@@ -62,6 +63,24 @@ TEST(NoticeTest, AReaderThatHasStoppedStopsNobody) {
   EXPECT_EQ(reader.Read(),
             "weir: 1000 lines are missing here: nothing could be written to stderr\n"
             "weir: a line\nweir: another line\n");
+}
+
+// A terminal says that it takes more while there is room for one byte.
+TEST(NoticeTest, ATerminalThatNobodyReadsStopsNobody) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  ASSERT_EQ(grantpt(terminal) + unlockpt(terminal), 0);
+  const int end = open(ptsname(terminal), O_WRONLY | O_NOCTTY);
+  ASSERT_GE(end, 0);
+  const int before = dup(STDERR_FILENO);
+  dup2(end, STDERR_FILENO);
+  const absl::Time begin = absl::Now();
+  for (int i = 0; i < 1000; ++i) PrintNotice(std::string(191, 'x'));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(60));
+  EXPECT_EQ(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+  dup2(before, STDERR_FILENO);
+  PrintNotice("stderr is read again");
+  for (const int descriptor : {before, end, terminal}) close(descriptor);
 }
 
 TEST(NoticeTest, ALineMayBeLongerThanAPipeTakesAtOnce) {

@@ -345,7 +345,9 @@ TEST_F(LateCopiesTest, APlanThatIsDroppedKeepsWhatItsCopiesNeed) {
   const Feeds feeds = {{x, Tensor::Vector<float>({1, 2})}};
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(session().Run(feeds, {y}).ok());
+    const int64_t num_copies = Gpu(0).num_copies_in();
     HeldStep step(*this, 0, feeds, {y});
+    while (Gpu(0).num_copies_in() == num_copies) absl::SleepFor(absl::Milliseconds(1));
     ASSERT_TRUE(session().Run(feeds, {z}).ok());  // drops the plan of the other
     const auto& result = step.Release();
     ASSERT_TRUE(result.ok()) << result.status();

@@ -113,6 +113,7 @@ absl::Status CopyWithinStep(KernelContext& context, BeginCopy begin) {
   return absl::OkStatus();
 }
 
+// A function has no pending work of its own: there the kernel waits, for as long as the device copies.
 absl::Status CopyToDevice(KernelContext& context) {
   if (context.pending() != nullptr) return CopyWithinStep(context, &Device::CopyIn);
   WEIR_ASSIGN_OR_RETURN(Tensor copy, context.device().FromHost(context.input(0)));

@@ -88,7 +88,7 @@ def outcomes(events):
 def events_in(text):
     """The events of a file, and whether it ends in the middle of one, as on a full disk."""
     events = []
-    for line in text.splitlines():
+    for line in filter(str.strip, text.split("\n")):  # a line of JSON may have what splitlines takes for an end
         try:
             events.append(json.loads(line))
         except json.JSONDecodeError:

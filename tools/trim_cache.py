@@ -6,7 +6,9 @@ usage: trim_cache.py FOLDER LIMIT
   LIMIT    gigabytes (10^9 bytes), as in 20 or 0.5
 
 Bazel itself never removes anything from such a folder, and each change adds hundreds of test programs. Any file may go
-at any time: Bazel makes what it misses again. Half-written files that a killed build left go after a day.
+at any time: Bazel makes what it misses again. Programs go before the rest: they are most of the bytes, and are linked in a
+second, while objects take minutes to compile and look old (many file systems note the first use of a file, not its last).
+Half-written files that a killed build left go after a day.
 A trim leaves a tenth of LIMIT free, so that not every build trims. Exit code: 0, or 2 for wrong arguments.
 """
 
@@ -17,6 +19,7 @@ import time
 
 HALF_WRITTEN_S = 24 * 3600
 KEPT = 0.9
+PROGRAM_BYTES = 8e6  # and more
 
 
 def files_below(folder):
@@ -26,8 +29,17 @@ def files_below(folder):
             path = pathlib.Path(root, name)
             try:
                 yield path, path.stat()
-            except FileNotFoundError:
+            except OSError:  # another build has removed it, or it is somebody else's
                 pass
+
+
+def remove(path):
+    """Whether it is gone now."""
+    try:
+        path.unlink(missing_ok=True)
+        return True
+    except OSError:
+        return False
 
 
 def last_use(stat):
@@ -41,17 +53,16 @@ def trim(folder, limit_bytes, now):
     for path, stat in files_below(folder):
         # Results lie in ac/ and cas/; the folder's own files are those being written.
         if path.parent == folder and now - last_use(stat) > HALF_WRITTEN_S:
-            path.unlink(missing_ok=True)
-            removed += stat.st_size
+            removed += stat.st_size if remove(path) else 0
         else:
             results.append((last_use(stat), stat.st_size, path))
     total = sum(size for _, size, _ in results)
     if total <= limit_bytes:
         return removed
-    for _, size, path in sorted(results):
-        path.unlink(missing_ok=True)
-        total -= size
-        removed += size
+    for _, size, path in sorted(results, key=lambda result: (result[1] < PROGRAM_BYTES, result[0])):
+        if remove(path):
+            total -= size
+            removed += size
         if total <= limit_bytes * KEPT:
             break
     return removed

@@ -2,7 +2,7 @@
 //
 // Nothing here waits for it. What it does not take at once is kept, and is tried again by Flush. Whoever
 // writes much asks is_full() first; what is written beyond kMost bytes is dropped, each piece as a whole.
-// The descriptor stays as it is: others may share it, and would be surprised by O_NONBLOCK. Not thread-safe.
+// Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "distributed/launch/child_process.h"
+#include "kernels/nonblocking_output.h"
 
 namespace weir {
 
@@ -19,7 +19,7 @@ class OutputSink {
   static constexpr size_t kFull = 64 << 10, kMost = 16 << 20;
 
   // Borrows the descriptor.
-  explicit OutputSink(int fd);
+  explicit OutputSink(int fd) : output_(fd) {}
 
   void Write(absl::string_view bytes);
   void Flush();
@@ -29,7 +29,7 @@ class OutputSink {
   // Whether something is kept; then Flush has work when fd() can be written to.
   bool has_backlog() const { return begin_ < kept_.size(); }
   bool is_full() const { return kept_.size() - begin_ >= kFull; }
-  int fd() const { return own_.is_open() ? own_.get() : fd_; }
+  int fd() const { return output_.fd(); }
 
   uint64_t num_taken() const { return num_taken_; }
   uint64_t num_lost() const { return num_lost_; }
@@ -38,14 +38,7 @@ class OutputSink {
   bool has_failed() const { return error_ != 0; }
 
  private:
-  enum class Kind { kFile, kSocket, kMayBlock };
-
-  // As write(2), with EAGAIN where that would wait.
-  int64_t WriteSome(absl::string_view bytes) const;
-
-  const int fd_;
-  Kind kind_ = Kind::kFile;
-  FileDescriptor own_;  // the same terminal or pipe, opened once more with O_NONBLOCK, where that is possible
+  NonblockingOutput output_;
   std::string kept_;
   size_t begin_ = 0;
   uint64_t num_taken_ = 0;

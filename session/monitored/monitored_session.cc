@@ -67,6 +67,22 @@ class Attempts {
   std::map<absl::Duration, absl::Duration> spent_;
 };
 
+// Steps that were refused one after another because variables are being restored.
+class Refusals {
+ public:
+  // How long they have been refused while there was this patience. A chief that is lost leaves less of it,
+  // from then on.
+  absl::Duration Add(absl::Time now, absl::Duration patience) {
+    if (last_ != absl::InfinitePast()) spent_[patience] += now - last_;
+    last_ = now;
+    return spent_[patience];
+  }
+
+ private:
+  absl::Time last_ = absl::InfinitePast();
+  std::map<absl::Duration, absl::Duration> spent_;
+};
+
 // Where a value comes from, of which ops of control flow have made others.
 const Node* SourceOf(const Node* node) {
   static const auto* const passing = new absl::flat_hash_set<absl::string_view>{
@@ -266,7 +282,7 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
     return absl::FailedPreconditionError("a hook has requested a stop: check should_stop() before every Run");
   }
   if (const absl::Status lost = LostUnderThread(*current()); !lost.ok()) WEIR_RETURN_IF_ERROR(Recover(lost));
-  absl::Time first_refusal = absl::InfiniteFuture();
+  Refusals refusals;
   // A step that fails in every new session would otherwise be tried without end and without a pause.
   for (absl::Duration pause; true; pause = std::clamp(pause * 2, kFirstPause, kLongestPause)) {
     absl::Status status = step();
@@ -286,11 +302,12 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
     if (!IsRecoverable(status)) return failure_ = status;
     if (IsRefusedByRestore(status)) {
       status = creator_->AwaitRestore(status);
-      const absl::Time now = creator_->environment().Now();
-      first_refusal = std::min(first_refusal, now);
-      if (const absl::Duration patience = creator_->Patience(status); now - first_refusal >= patience) {
+      const absl::Duration patience = creator_->Patience(status);
+      if (refusals.Add(creator_->environment().Now(), patience) >= patience) {
         return failure_ = GaveUp(patience, status);
       }
+    } else {
+      refusals = Refusals();
     }
     const bool is_stopped = pause > absl::ZeroDuration() && stop_.WaitForStop(pause);
     if (is_stopped && !sigterm_stopped_it_) return failure_ = status;

@@ -85,6 +85,12 @@ class CountTests(unittest.TestCase):
         self.events.clear()
         self.assertEqual(self.count(37), ("0 passed, 1 failed", 1))
 
+    def test_a_message_may_have_any_character(self):
+        self.result("//a:a")
+        path = self.file("events", json.dumps(self.events[0]) + "\n\n" + json.dumps({"progress": {"stderr": "a\u0085b\u2028c"}}, ensure_ascii=False) + "\n")
+        run = subprocess.run([sys.executable, COUNT_TESTS, path, "0"], stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((run.stdout.splitlines()[-1], run.returncode), ("1 passed, 0 failed", 0))
+
     def test_a_list_of_events_that_is_cut_is_a_failure(self):
         self.result("//a:a")
         path = self.file("cut", json.dumps(self.events[0]) + "\n" + json.dumps(self.events[0])[:40])

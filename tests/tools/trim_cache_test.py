@@ -42,6 +42,13 @@ class TrimCache(unittest.TestCase):
         self.assertEqual(self.left(), [str(hour) for hour in range(7)])
         self.assertIn("Removed 0.0 GB", words)
 
+    def test_programs_go_before_objects(self):
+        self.file("cas/program", 9_000_000, hours_ago=1)
+        for hour in range(5):
+            self.file(f"cas/object{hour}", 500_000, hours_ago=10 + hour)
+        self.assertEqual(self.trim(self.folder, "0.01")[0], 0)
+        self.assertEqual(self.left(), [f"object{hour}" for hour in range(5)])
+
     def test_a_folder_within_its_size_stays_as_it_is(self):
         self.file("ac/a", 10, hours_ago=1000)
         self.file("cas/b", 1000, hours_ago=1000)

@@ -91,7 +91,7 @@ absl::StatusOr<bool> ShardedPass::Next(const Caller& caller, int64_t shard, Elem
                (!is_busy_ && (next_ == static_cast<size_t>(shard) || has_room()));
       };
       run_->environment().Await(mutex_, absl::Condition(&can_go_on));
-      if (is_cancelled) return caller.cancellation.reason();
+      if (is_cancelled || caller.cancellation.is_cancelled()) return caller.cancellation.reason();
       if (!own.empty()) {
         Outcome outcome = std::move(own.front());
         own.pop_front();
@@ -108,8 +108,12 @@ absl::StatusOr<bool> ShardedPass::Next(const Caller& caller, int64_t shard, Elem
     const absl::StatusOr<bool> has_element = AskTop(*iterator_, context, &next);
     absl::MutexLock lock(&mutex_);
     is_busy_ = false;
-    // The element that a cancelled step would have got is nobody's.
-    if (is_cancelled) return caller.cancellation.reason();
+    // The element that a cancelled step would have got is nobody's; one for another shard is that shard's.
+    // The callback may not have been called yet.
+    const bool gives_up = caller.cancellation.is_cancelled();
+    if (gives_up && (!has_element.ok() || next_ == static_cast<size_t>(shard))) {
+      return caller.cancellation.reason();
+    }
     if (has_element.ok() && !*has_element) {
       is_over_ = true;
       continue;
