@@ -1,5 +1,6 @@
 #include "kernels/formats/slice_file.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -18,6 +19,9 @@ using ::tensorflow::TensorSliceProto;
 
 // A message holds no more than 2 GiB, and a value takes up to ten bytes in it.
 constexpr int64_t kMaxValueBytes = (int64_t{1} << 31) - (int64_t{1} << 20);
+
+// More than a variable is ever cut into. Each is compared with all others of its tensor.
+constexpr int kMaxSlices = 4096;
 
 void SliceToProto(const TensorSlice& slice, TensorSliceProto* proto) {
   for (const TensorSlice::Extent& extent : slice.extents) {
@@ -193,13 +197,25 @@ absl::StatusOr<std::unique_ptr<SliceFileReader>> SliceFileReader::Open(FileSyste
       if (entry.dtype != static_cast<DType>(tensor.type()) || entry.shape != *shape) {
         return damaged("tensor '", tensor.name(), "' is another one than in the files before");
       }
-      for (const TensorSliceProto& slice : tensor.slice()) {
-        const TensorSlice read = SliceFromProto(slice);
-        if (!read.WithinShape(*shape).ok()) {
-          return damaged("tensor '", tensor.name(), "' has a slice ", read.ToString(), " outside of ",
+      entry.num_announced += tensor.slice_size();
+      if (entry.num_announced > kMaxSlices) {
+        return damaged("tensor '", tensor.name(), "' has ", entry.num_announced, " slices");
+      }
+      for (const TensorSliceProto& proto : tensor.slice()) {
+        const TensorSlice slice = SliceFromProto(proto);
+        const absl::StatusOr<TensorSlice> box = slice.WithinShape(*shape);
+        if (!box.ok()) {
+          return damaged("tensor '", tensor.name(), "' has a slice ", slice.ToString(), " outside of ",
                          shape->ToString());
         }
-        entry.slices.push_back(read);
+        const auto is_box = [&box](const SavedBox& saved) { return saved.box == *box; };
+        if (std::any_of(entry.slices.begin(), entry.slices.end(), is_box)) continue;
+        for (const SavedBox& other : entry.slices) {
+          if (!other.box.Overlaps(*box)) continue;
+          return damaged("tensor '", tensor.name(), "' has slices that overlap: ", other.box.ToString(),
+                         " and ", box->ToString());
+        }
+        entry.slices.push_back({slice, *box});
       }
     }
     reader->tables_.push_back(std::move(table));
@@ -242,8 +258,7 @@ absl::StatusOr<Tensor> SliceFileReader::Read(const std::string& name, const Tens
   if (!wanted.ok()) return WithName(name, wanted.status());
   WEIR_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(entry->dtype, wanted->shape(), allocator));
   int64_t num_read = 0;
-  for (const TensorSlice& saved : entry->slices) {
-    WEIR_ASSIGN_OR_RETURN(const TensorSlice box, saved.WithinShape(entry->shape));
+  for (const auto& [saved, box] : entry->slices) {
     if (!box.Overlaps(*wanted)) continue;
     WEIR_ASSIGN_OR_RETURN(const Tensor part, ReadSaved(name, *entry, saved));
     if (box == *wanted) return part;

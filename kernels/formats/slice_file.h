@@ -40,14 +40,20 @@ absl::Status WriteSliceFile(FileSystem& files, const std::string& path, absl::Sp
 
 class SliceFileReader {
  public:
+  struct SavedBox {
+    TensorSlice slice;  // as its key has it
+    TensorSlice box;    // the same, spelled out
+  };
   struct Entry {
     DType dtype = DType::kInvalid;
     Shape shape;
-    std::vector<TensorSlice> slices;
+    std::vector<SavedBox> slices;  // no two overlap
+    int64_t num_announced = 0;     // by all files
   };
 
-  // All files of a checkpoint. Errors of the files; DataLoss, naming the file, for one that is damaged, and
-  // where two files differ about a tensor.
+  // All files of a checkpoint. A slice that several have is taken from one of them. Errors of the files;
+  // DataLoss, naming the file, for one that is damaged, where two files differ about a tensor, for slices
+  // that overlap, and for more than 4096 slices of a tensor.
   static absl::StatusOr<std::unique_ptr<SliceFileReader>> Open(FileSystem& files,
                                                                absl::Span<const std::string> paths);
 
