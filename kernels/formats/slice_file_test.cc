@@ -1,6 +1,7 @@
 #include "kernels/formats/slice_file.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -16,6 +17,23 @@ using ::tensorflow::SavedTensorSlices;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+// Has no more than a limit, and knows what was asked for and given.
+class LimitedAllocator final : public Allocator {
+ public:
+  RefPtr<Buffer> Allocate(size_t num_bytes) override {
+    most_asked = std::max(most_asked, num_bytes);
+    if (num_bytes > limit) return nullptr;
+    RefPtr<Buffer> buffer = HostAllocator().Allocate(num_bytes);
+    given.insert(buffer->data());
+    return buffer;
+  }
+  int64_t num_bytes_in_use() const override { return 0; }
+
+  size_t limit = 1 << 20;
+  size_t most_asked = 0;
+  std::set<const void*> given;
+};
 
 TensorSlice Box(std::vector<TensorSlice::Extent> extents) {
   TensorSlice slice;
@@ -117,6 +135,53 @@ TEST(SliceFileTest, TooManySlicesAreDamage) {
   const absl::Status status = SliceFileReader::Open(files, {"/m"}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("slices"));
+}
+
+// A few bytes announce what would take gigabytes.
+TEST(SliceFileTest, WhatIsOnlyAnnouncedTakesNoMemory) {
+  const int64_t kMany = int64_t{1} << 31;
+  const TensorSlice all = Box({{0, TensorSlice::Extent::kAll}});
+  const TensorSlice halves[] = {Box({{0, kMany / 2}}), Box({{kMany / 2, kMany / 2}})};
+  MemoryFiles files;
+  const auto read = [&](const Announced& announced, const std::vector<SortedTable::Entry>& records = {}) {
+    announced.WriteTo(files, "/m", records);
+    LimitedAllocator allocator;
+    const auto reader = SliceFileReader::Open(files, {"/m"});
+    if (!reader.ok()) return reader.status();
+    const absl::Status status = (*reader)->Read("v", all, allocator).status();
+    EXPECT_EQ(allocator.most_asked, 0u);
+    return status;
+  };
+  for (const DType dtype : {DType::kString, DType::kFloat32}) {
+    SCOPED_TRACE(DTypeName(dtype));
+    EXPECT_EQ(read(Announced(dtype, {kMany})).code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(read(Announced(dtype, {kMany}).Slice(halves[0])).code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(read(Announced(dtype, {kMany}).Slice(all)).code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(read(Announced(dtype, {kMany}).Slice(all), {{all.KeyFor("v"), ""}}).code(),
+              absl::StatusCode::kDataLoss);
+  }
+  const Announced two = Announced(DType::kFloat32, {kMany}).Slice(halves[0]).Slice(halves[1]);
+  EXPECT_EQ(read(two).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(read(two, {{halves[0].KeyFor("v"), std::string(100, 'x')}, {halves[1].KeyFor("v"), "x"}}).code(),
+            absl::StatusCode::kDataLoss);
+}
+
+// A session's limit on memory counts there.
+TEST(SliceFileTest, TensorsAreOfTheGivenAllocator) {
+  MemoryFiles files;
+  ASSERT_TRUE(WriteSliceFile(files, "/m", {Part("v", 1000, 0, std::vector<float>(1000, 1.f))}).ok());
+  const auto reader = SliceFileReader::Open(files, {"/m"});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  LimitedAllocator allocator;
+  for (const int64_t length : {1000, 500}) {
+    allocator.limit = 4000;
+    const auto tensor = (*reader)->Read("v", Box({{0, length}}), allocator);
+    ASSERT_TRUE(tensor.ok()) << tensor.status();
+    EXPECT_TRUE(allocator.given.contains(tensor->data()));
+    allocator.limit = 4 * length - 1;
+    EXPECT_EQ((*reader)->Read("v", Box({{0, length}}), allocator).status().code(),
+              absl::StatusCode::kResourceExhausted);
+  }
 }
 
 }  // namespace
