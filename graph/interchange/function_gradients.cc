@@ -22,15 +22,26 @@ struct Bounds {
   std::vector<Output> results;
 };
 
-Bounds BoundsOf(const Graph& graph, size_t num_arguments, size_t num_results) {
+// InvalidArgument unless the graph has each argument and each result once.
+absl::StatusOr<Bounds> BoundsOf(const Graph& graph, size_t num_arguments, size_t num_results) {
   Bounds bounds;
   bounds.arguments.resize(num_arguments);
   bounds.results.resize(num_results);
+  size_t num_found = 0;
   for (const auto& node : graph.nodes()) {
-    if (node->op_name() == kArgOp) bounds.arguments[node->attr<int64_t>("index")] = node->output(0);
-    if (node->op_name() == kRetvalOp) bounds.results[node->attr<int64_t>("index")] = node->input(0);
+    const bool is_argument = node->op_name() == kArgOp;
+    if (!is_argument && node->op_name() != kRetvalOp) continue;
+    std::vector<Output>& places = is_argument ? bounds.arguments : bounds.results;
+    const int64_t index = node->attr<int64_t>("index");
+    if (index < 0 || static_cast<uint64_t>(index) >= places.size() || places[index]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(node->Describe(), " of a function has an index that is wrong or is there twice"));
+    }
+    places[index] = is_argument ? node->output(0) : node->input(0);
+    ++num_found;
   }
-  return bounds;
+  if (num_found == num_arguments + num_results) return bounds;
+  return absl::InvalidArgumentError("a function lacks one of its arguments or results");
 }
 
 // Gradients flow through these (graph/gradients.h).
@@ -96,7 +107,8 @@ absl::StatusOr<FunctionBody> FunctionExpansion::GradientBody(const FunctionBody&
   options.lets_runtime_ops_in = true;
   options.admit_tensors = options_.admit_tensors;
   WEIR_RETURN_IF_ERROR(ImportGraphDef(def, options, &builder.graph()));
-  const Bounds bounds = BoundsOf(builder.graph(), body.arguments.size(), body.results.size());
+  WEIR_ASSIGN_OR_RETURN(const Bounds bounds,
+                        BoundsOf(builder.graph(), body.arguments.size(), body.results.size()));
 
   BodyNames names;
   for (const Output& argument : bounds.arguments) names.AddArgument(argument);

@@ -331,7 +331,13 @@ std::vector<Refused> RefusedGraphs() {
     return absl::StrCat(kPlaceholder, Node("call", "PartitionedCall", {"x"}, rest));
   };
   const std::string f = call(Calls("f", "f"));
+  const std::string gradient =
+      absl::StrCat(kPlaceholder, Node("call", "SymbolicGradient", {"x", "x"}, Calls("f", "f")));
   const std::string copy = Body("b", "Identity", {"a"});
+  const std::string no_index = absl::StrCat(kT, "attr { key: 'index' value { i: 1099511627776 } } ");
+  const std::string own_result =
+      Function("f", {"a"}, "b:output:0", copy + Body("c", "_Retval", {"a"}, no_index),
+               "control_ret { key: 'done' value: 'c' }");
   const auto kInvalid = absl::StatusCode::kInvalidArgument;
   return {
       {"Missing", call(Calls("f", "g")) + Function("f", {"a"}, "a", ""), absl::StatusCode::kNotFound,
@@ -380,6 +386,13 @@ std::vector<Refused> RefusedGraphs() {
        f + Function("f", {"a"}, "b:r:0", Body("b", "g", {"a"}, "")) +
            Function("g", {"a"}, "b:r:0", Body("b", "f", {"a"}, "")),
        kInvalid, "f -> g -> f"},
+      {"OwnArgument", f + Function("f", {"a"}, "c:output:0", Body("c", "_Arg", {}, no_index)), kInvalid,
+       "its op is one that only the runtime itself may use"},
+      {"OwnArgumentOfAGradient",
+       gradient + Function("f", {"a"}, "c:output:0", Body("c", "_Arg", {}, no_index)), kInvalid,
+       "_Arg 'c': its op is one that only the runtime itself may use"},
+      {"OwnResultOfAGradient", gradient + own_result, kInvalid,
+       "_Retval 'c': its op is one that only the runtime itself may use"},
       {"LongList",
        f + Function(
                "f", {"a"}, "b:output:0",

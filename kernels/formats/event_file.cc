@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/event.pb.h"
 #include "graph/interchange/proto/graph.pb.h"
 #include "graph/types/status_macros.h"
@@ -88,25 +89,25 @@ absl::Status EventWriter::AddHistogram(int64_t step, absl::string_view tag, cons
 absl::Status EventWriter::AddSummary(int64_t step, absl::string_view serialized_summary) {
   tensorflow::Event event;
   event.set_step(step);
-  if (!event.mutable_summary()->ParseFromArray(serialized_summary.data(),
-                                               static_cast<int>(serialized_summary.size()))) {
-    return absl::InvalidArgumentError(absl::StrCat("the summary of step ", step, " does not parse"));
-  }
+  WEIR_RETURN_IF_ERROR(ParseMessageBytes(serialized_summary, absl::StrCat("the summary of step ", step),
+                                         event.mutable_summary()));
   return AddEvent(std::move(event));
 }
 
 absl::Status EventWriter::AddSerializedEvent(absl::string_view serialized_event) {
   tensorflow::Event event;
-  if (!event.ParseFromArray(serialized_event.data(), static_cast<int>(serialized_event.size()))) {
-    return absl::DataLossError("the event does not parse");
+  if (const absl::Status status = ParseMessageBytes(serialized_event, "the event", &event); !status.ok()) {
+    return absl::DataLossError(status.message());
   }
   return AddEvent(std::move(event));
 }
 
 absl::Status EventWriter::AddGraph(int64_t step, absl::string_view serialized_graph_def) {
   tensorflow::GraphDef graph;
-  if (!graph.ParseFromArray(serialized_graph_def.data(), static_cast<int>(serialized_graph_def.size()))) {
-    return absl::DataLossError(absl::StrCat("the graph of step ", step, " does not parse"));
+  if (const absl::Status status =
+          ParseMessageBytes(serialized_graph_def, absl::StrCat("the graph of step ", step), &graph);
+      !status.ok()) {
+    return absl::DataLossError(status.message());
   }
   tensorflow::Event event;
   event.set_step(step);

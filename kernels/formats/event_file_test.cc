@@ -1,6 +1,9 @@
 #include "kernels/formats/event_file.h"
 
+#include <sys/mman.h>
+
 #include <cfloat>
+#include <climits>
 #include <cmath>
 #include <set>
 #include <thread>
@@ -9,6 +12,7 @@
 #include "graph/interchange/proto/event.pb.h"
 #include "gtest/gtest.h"
 #include "kernels/formats/full_disk.h"
+#include "kernels/formats/reader_state.h"
 #include "kernels/formats/summary.h"
 #include "kernels/formats/test_files.h"
 
@@ -116,7 +120,9 @@ TEST(EventFileTest, WritesWhatItReads) {
   EXPECT_THAT(FileNameOf((*writer)->path()), StartsWith("events.out.tfevents.1600000000."));
   EXPECT_TRUE((*writer)->AddScalar(1, "loss", 0.5f).ok());
   EXPECT_TRUE((*writer)->AddHistogram(2, "weights", Tensor::Vector<float>({1, 2})).ok());
-  EXPECT_TRUE((*writer)->AddGraph(0, "graph").ok());
+  const std::string graph("\x22\0", 2);  // of empty versions
+  EXPECT_TRUE((*writer)->AddGraph(0, graph).ok());
+  EXPECT_EQ((*writer)->AddGraph(0, "graph").code(), absl::StatusCode::kDataLoss);
   EXPECT_TRUE((*writer)->AddMetaGraph(0, "meta").ok());
   EXPECT_TRUE((*writer)->AddSessionLog(3, EventWriter::SessionStatus::kCheckpoint, "/m-3").ok());
   EXPECT_TRUE((*writer)->AddRunMetadata(4, "step4", "metadata").ok());
@@ -130,6 +136,7 @@ TEST(EventFileTest, WritesWhatItReads) {
   EXPECT_EQ(events[1].wall_time(), 1600000000.0);
   EXPECT_EQ(events[1].summary().value(0).simple_value(), 0.5f);
   EXPECT_EQ(events[2].summary().value(0).histo().num(), 2);
+  EXPECT_EQ(events[3].graph_def(), graph);
   EXPECT_EQ(events[5].session_log().status(), tensorflow::SessionLog::CHECKPOINT);
   // A second writer in the same second gets another file.
   const auto second = EventWriter::Create(directory, options);
@@ -148,6 +155,35 @@ TEST(EventFileTest, OptionsThatLackSomethingAreRefused) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr("an event writer needs a file system and a clock"));
   }
+}
+
+// More bytes than a message may have: zeros, which take no memory until they are read.
+class HugeBytes {
+ public:
+  HugeBytes() : start_(mmap(nullptr, kSize, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    EXPECT_NE(start_, MAP_FAILED);
+  }
+  HugeBytes(const HugeBytes&) = delete;
+  HugeBytes& operator=(const HugeBytes&) = delete;
+  ~HugeBytes() { munmap(start_, kSize); }
+
+  absl::string_view view() const { return absl::string_view(static_cast<const char*>(start_), kSize); }
+
+ private:
+  static constexpr size_t kSize = size_t{INT_MAX} + 1;
+  void* const start_;
+};
+
+// No message is as long, whatever its bytes.
+TEST(EventFileTest, MessagesOfTwoGigabytesAreRefused) {
+  const HugeBytes bytes;
+  const auto writer = EventWriter::Create(NewTestDirectory()).value();
+  EXPECT_EQ(writer->AddSummary(1, bytes.view()).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(writer->AddSerializedEvent(bytes.view()).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(writer->AddGraph(1, bytes.view()).code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(writer->AddScalar(1, "loss", 1.f).ok());
+  EXPECT_TRUE(writer->Close().ok());
+  EXPECT_EQ(ParseReaderState(bytes.view()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(EventFileTest, FlushesByItselfAfterAWhile) {

@@ -1,9 +1,8 @@
 #include "kernels/formats/json_example.h"
 
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/util/json_util.h"
+#include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/example.pb.h"
 
 namespace weir {
@@ -17,13 +16,7 @@ absl::StatusOr<std::string> ExampleFromJson(absl::string_view json) {
     return absl::InvalidArgumentError(
         absl::StrCat("Error while parsing JSON: ", absl::string_view(reason.data(), reason.size())));
   }
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  example.SerializeToCodedStream(&coded);
-  coded.Trim();
-  return bytes;
+  return MessageBytes(example, "the example");
 }
 
 }  // namespace weir

@@ -1,5 +1,6 @@
 #include "kernels/formats/reader_state.h"
 
+#include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/reader_state.pb.h"
 
 namespace weir {
@@ -15,7 +16,7 @@ std::string SerializedReaderState(const ReaderState& state) {
 
 absl::StatusOr<ReaderState> ParseReaderState(absl::string_view bytes) {
   tensorflow::ReaderBaseState message;
-  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (!ParseMessageBytes(bytes, "it", &message).ok()) {
     return absl::InvalidArgumentError("it is no ReaderBaseState message");
   }
   return ReaderState{message.work_started(), message.work_finished(), message.num_records_produced(),

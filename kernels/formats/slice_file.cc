@@ -1,5 +1,6 @@
 #include "kernels/formats/slice_file.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -18,6 +19,9 @@ using ::tensorflow::TensorSliceProto;
 
 // A message holds no more than 2 GiB, and a value takes up to ten bytes in it.
 constexpr int64_t kMaxValueBytes = (int64_t{1} << 31) - (int64_t{1} << 20);
+
+// More than a variable is ever cut into. Each is compared with all others of its tensor.
+constexpr int kMaxSlices = 4096;
 
 void SliceToProto(const TensorSlice& slice, TensorSliceProto* proto) {
   for (const TensorSlice::Extent& extent : slice.extents) {
@@ -103,6 +107,17 @@ int64_t NumValues(const TensorProto& proto) {
          proto.int64_val_size() + proto.bool_val_size() + proto.half_val_size() +
          proto.scomplex_val_size() / 2 + proto.dcomplex_val_size() / 2 + proto.string_val_size() +
          proto.uint32_val_size() + proto.uint64_val_size();
+}
+
+// Of two boxes that overlap, spelled out.
+int64_t NumCommonElements(const TensorSlice& a, const TensorSlice& b) {
+  int64_t num_elements = 1;
+  for (size_t i = 0; i < a.extents.size(); ++i) {
+    const TensorSlice::Extent& x = a.extents[i];
+    const TensorSlice::Extent& y = b.extents[i];
+    num_elements *= std::min(x.start + x.length, y.start + y.length) - std::max(x.start, y.start);
+  }
+  return num_elements;
 }
 
 absl::Status WithName(const std::string& name, const absl::Status& status) {
@@ -193,13 +208,25 @@ absl::StatusOr<std::unique_ptr<SliceFileReader>> SliceFileReader::Open(FileSyste
       if (entry.dtype != static_cast<DType>(tensor.type()) || entry.shape != *shape) {
         return damaged("tensor '", tensor.name(), "' is another one than in the files before");
       }
-      for (const TensorSliceProto& slice : tensor.slice()) {
-        const TensorSlice read = SliceFromProto(slice);
-        if (!read.WithinShape(*shape).ok()) {
-          return damaged("tensor '", tensor.name(), "' has a slice ", read.ToString(), " outside of ",
+      entry.num_announced += tensor.slice_size();
+      if (entry.num_announced > kMaxSlices) {
+        return damaged("tensor '", tensor.name(), "' has ", entry.num_announced, " slices");
+      }
+      for (const TensorSliceProto& proto : tensor.slice()) {
+        const TensorSlice slice = SliceFromProto(proto);
+        const absl::StatusOr<TensorSlice> box = slice.WithinShape(*shape);
+        if (!box.ok()) {
+          return damaged("tensor '", tensor.name(), "' has a slice ", slice.ToString(), " outside of ",
                          shape->ToString());
         }
-        entry.slices.push_back(read);
+        const auto is_box = [&box](const SavedBox& saved) { return saved.box == *box; };
+        if (std::any_of(entry.slices.begin(), entry.slices.end(), is_box)) continue;
+        for (const SavedBox& other : entry.slices) {
+          if (!other.box.Overlaps(*box)) continue;
+          return damaged("tensor '", tensor.name(), "' has slices that overlap: ", other.box.ToString(),
+                         " and ", box->ToString());
+        }
+        entry.slices.push_back({slice, *box});
       }
     }
     reader->tables_.push_back(std::move(table));
@@ -212,23 +239,30 @@ const SliceFileReader::Entry* SliceFileReader::Find(const std::string& name) con
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-absl::StatusOr<Tensor> SliceFileReader::ReadSaved(const std::string& name, const Entry& entry,
-                                                  const TensorSlice& slice) const {
+const std::string* SliceFileReader::FindRecord(const std::string& name, const TensorSlice& slice) const {
   const std::string key = slice.KeyFor(name);
   for (const SortedTable& table : tables_) {
-    const std::string* const record = table.Find(key);
-    if (record == nullptr) continue;
-    SavedTensorSlices message;
-    if (!message.ParseFromString(*record)) break;
-    TensorProto& values = *message.mutable_data()->mutable_data();
-    WEIR_ASSIGN_OR_RETURN(const TensorSlice box, slice.WithinShape(entry.shape));
-    if (NumValues(values) != box.shape().num_elements()) break;
-    values.set_dtype(static_cast<tensorflow::DataType>(entry.dtype));
-    ShapeToProto(PartialShape(box.shape()), values.mutable_tensor_shape());
-    return TensorFromProto(values);
+    if (const std::string* const record = table.Find(key)) return record;
   }
-  return absl::DataLossError(absl::StrCat(path_, ": slice ", slice.ToString(), " of tensor '", name,
+  return nullptr;
+}
+
+absl::Status SliceFileReader::Damaged(const std::string& name, const SavedBox& saved) const {
+  return absl::DataLossError(absl::StrCat(path_, ": slice ", saved.slice.ToString(), " of tensor '", name,
                                           "' is not there, or has not as many values as elements"));
+}
+
+absl::StatusOr<Tensor> SliceFileReader::ReadSaved(const std::string& name, const Entry& entry,
+                                                  const SavedBox& saved, Allocator& allocator) const {
+  const std::string* const record = FindRecord(name, saved.slice);
+  SavedTensorSlices message;
+  if (record == nullptr || !message.ParseFromString(*record)) return Damaged(name, saved);
+  TensorProto& values = *message.mutable_data()->mutable_data();
+  const Shape shape = saved.box.shape();
+  if (NumValues(values) != shape.num_elements()) return Damaged(name, saved);
+  values.set_dtype(static_cast<tensorflow::DataType>(entry.dtype));
+  ShapeToProto(PartialShape(shape), values.mutable_tensor_shape());
+  return TensorFromProto(values, allocator);
 }
 
 absl::StatusOr<Tensor> SliceFileReader::Read(const std::string& name, const TensorSlice& slice,
@@ -240,24 +274,35 @@ absl::StatusOr<Tensor> SliceFileReader::Read(const std::string& name, const Tens
   }
   absl::StatusOr<TensorSlice> wanted = slice.WithinShape(entry->shape);
   if (!wanted.ok()) return WithName(name, wanted.status());
-  WEIR_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(entry->dtype, wanted->shape(), allocator));
-  int64_t num_read = 0;
-  for (const TensorSlice& saved : entry->slices) {
-    WEIR_ASSIGN_OR_RETURN(const TensorSlice box, saved.WithinShape(entry->shape));
-    if (!box.Overlaps(*wanted)) continue;
-    WEIR_ASSIGN_OR_RETURN(const Tensor part, ReadSaved(name, *entry, saved));
-    if (box == *wanted) return part;
-    if (!IsPlainBytes(entry->dtype)) {
-      return absl::UnimplementedError(
-          absl::StrCat("tensor '", name, "': a part of a slice of ", DTypeName(entry->dtype)));
+  std::vector<const SavedBox*> parts;
+  int64_t num_covered = 0;
+  for (const SavedBox& saved : entry->slices) {
+    if (saved.box == *wanted) return ReadSaved(name, *entry, saved, allocator);
+    if (!saved.box.Overlaps(*wanted)) continue;
+    // Every value takes a byte at least, which bounds what a damaged shape can make a reader allocate.
+    const std::string* const record = FindRecord(name, saved.slice);
+    if (record == nullptr || saved.box.shape().num_elements() > static_cast<int64_t>(record->size())) {
+      return Damaged(name, saved);
     }
-    num_read += CopyOverlap(box, static_cast<const char*>(part.data()), *wanted,
-                            static_cast<char*>(result.data()), DTypeSize(entry->dtype));
+    parts.push_back(&saved);
+    num_covered += NumCommonElements(saved.box, *wanted);
   }
-  if (num_read == result.num_elements()) return result;
-  return absl::NotFoundError(absl::StrCat("Tensor name \"", name, "\": the checkpoint files ", path_,
-                                          " have not all elements of slice ", slice.ToString(), " of ",
-                                          entry->shape.ToString()));
+  if (num_covered != wanted->shape().num_elements()) {
+    return absl::NotFoundError(absl::StrCat("Tensor name \"", name, "\": the checkpoint files ", path_,
+                                            " have not all elements of slice ", slice.ToString(), " of ",
+                                            entry->shape.ToString()));
+  }
+  if (!parts.empty() && !IsPlainBytes(entry->dtype)) {
+    return absl::UnimplementedError(
+        absl::StrCat("tensor '", name, "': a part of a slice of ", DTypeName(entry->dtype)));
+  }
+  WEIR_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(entry->dtype, wanted->shape(), allocator));
+  for (const SavedBox* const saved : parts) {
+    WEIR_ASSIGN_OR_RETURN(const Tensor part, ReadSaved(name, *entry, *saved, allocator));
+    CopyOverlap(saved->box, static_cast<const char*>(part.data()), *wanted, static_cast<char*>(result.data()),
+                DTypeSize(entry->dtype));
+  }
+  return result;
 }
 
 }  // namespace weir
