@@ -8,6 +8,8 @@ import sys
 import tempfile
 import unittest
 
+import case_by_case
+
 COUNT_TESTS = sys.argv[1]
 
 GTEST_XML = """<testsuites tests="3"><testsuite name="A">
@@ -98,18 +100,5 @@ class CountTests(unittest.TestCase):
         self.assertEqual((run.stdout.splitlines()[-1], run.returncode), ("1 passed, 1 failed", 1))
 
 
-class CaseByCase(unittest.TextTestResult):
-    """Reports in googletest's form, which tools/count_tests.py counts."""
-
-    def addSuccess(self, test):
-        print("[       OK ] %s (0 ms)" % test.id())
-
-    def addFailure(self, test, err):
-        super().addFailure(test, err)
-        print("[  FAILED  ] %s (0 ms)" % test.id())
-
-    addError = addFailure
-
-
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], testRunner=unittest.TextTestRunner(resultclass=CaseByCase, verbosity=0))
+    case_by_case.run()

@@ -8,6 +8,8 @@ import tempfile
 import time
 import unittest
 
+import case_by_case
+
 TRIM_CACHE = sys.argv[1]
 HOUR_S = 3600
 
@@ -72,18 +74,5 @@ class TrimCache(unittest.TestCase):
             self.assertIn("usage:", words)
 
 
-class CaseByCase(unittest.TextTestResult):
-    """Reports in googletest's form, which tools/count_tests.py counts."""
-
-    def addSuccess(self, test):
-        print("[       OK ] %s (0 ms)" % test.id())
-
-    def addFailure(self, test, err):
-        super().addFailure(test, err)
-        print("[  FAILED  ] %s (0 ms)" % test.id())
-
-    addError = addFailure
-
-
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], testRunner=unittest.TextTestRunner(resultclass=CaseByCase, verbosity=0))
+    case_by_case.run()
