@@ -69,9 +69,13 @@ def _arguments(server_def):
 
 def _say(line):
     try:
-        print(line, file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        pass  # stderr is on a full disk, or closed: the program goes on without the line
+        if sys.stderr is sys.__stderr__:
+            # Past the buffer: what cannot be written would stay there, and end a program that did its work with code 120.
+            os.write(sys.stderr.fileno(), (line + "\n").encode(errors="replace"))
+        else:
+            print(line, file=sys.stderr, flush=True)
+    except (OSError, ValueError, AttributeError):
+        pass  # stderr is on a full disk, closed, or not there: the program goes on without the line
 
 
 class WeirProcess:
