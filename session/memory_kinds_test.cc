@@ -204,6 +204,10 @@ TEST_F(MemoryKindsTest, StringsOfAVariableStayOnTheHostWhenSomeAreReplaced) {
 // Copies are held where they are: what is there all the same was not waited for.
 class LateCopiesTest : public MemoryKindsTest {
  protected:
+  LateCopiesTest() {
+    for (const int gpu : {0, 1}) Gpu(gpu).set_copies(FakeCopies::kLate);
+  }
+
   // Runs a step on a thread of its own while the copies of `gpu` are held.
   class HeldStep {
    public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "graph/types/status_macros.h"
@@ -48,8 +49,11 @@ absl::StatusOr<Tensor> FakeDevice::CopyOut(const Tensor& device, CopyDone done) 
 
 absl::StatusOr<Tensor> FakeDevice::CopyLate(const Tensor& from, Tensor to, SerialThread& copies,
                                             CopyDone done) {
-  if (memory_ == nullptr) {
+  if (memory_ == nullptr || copies_ == FakeCopies::kAtOnce) {
+    std::optional<ProtectedMemory::Opening> opening;
+    if (memory_ != nullptr) opening.emplace(*memory_);
     CopyElements(from, to);
+    opening.reset();
     done(absl::OkStatus());
     return to;
   }

@@ -4,9 +4,9 @@
 // running out of memory. Copies are real copies, so a missing Send/Recv shows.
 //
 // With protected memory more shows. Nobody but its kernels can touch its tensors, so that a missing copy is
-// found. Copies happen late, as a GPU's do, in a thread of each direction, and until then a tensor on the
-// host is full of kPoison: who does not wait for it reads that. A kernel computes when what was copied in
-// before has come. Thread safety: all methods.
+// found. Copies may happen late (set_copies), as a GPU's do, in a thread of each direction, and until then a
+// tensor on the host is full of kPoison: who does not wait for it reads that. A kernel computes when what was
+// copied in before has come. Thread safety: all methods.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,12 @@
 #include "kernels/serial_thread.h"
 
 namespace weir {
+
+// When the copies of a device with protected memory happen.
+enum class FakeCopies : uint8_t {
+  kAtOnce,
+  kLate,  // by threads of the operating system, which a simulation knows nothing of
+};
 
 class FakeDevice final : public Device {
  public:
@@ -39,6 +45,7 @@ class FakeDevice final : public Device {
   ProtectedMemory* protected_memory() const { return memory_.get(); }  // null when it is the host's
   // Returns when what was copied in has come. Before a kernel touches it.
   void AwaitCopiesIn() { copies_in_.AwaitAll(); }
+  void set_copies(FakeCopies copies) { copies_ = copies; }
   // For tests: late copies stay where they are until this is called with false.
   void HoldCopies(bool are_held);
 
@@ -53,6 +60,7 @@ class FakeDevice final : public Device {
 
   std::atomic<int64_t> num_copies_in_{0}, num_copies_out_{0};
   const std::shared_ptr<ProtectedMemory> memory_;
+  std::atomic<FakeCopies> copies_{FakeCopies::kAtOnce};
   MeteredAllocator allocator_, host_allocator_;
   absl::Mutex mutex_;
   bool are_held_ ABSL_GUARDED_BY(mutex_) = false;

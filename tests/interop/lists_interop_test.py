@@ -139,7 +139,8 @@ def test_a_call_with_a_variable_alone_in_a_branch_and_in_a_loop(server):
                 return v.assign_add(tf.constant(3.0))
 
             branch = v1.cond(p, lambda: add() * 1.0, lambda: tf.constant(-1.0))
-            loop = v1.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + add()), [0, 0.0])[1]
+            # One iteration at a time: else TensorFlow may read the variable when the next one has added to it.
+            loop = v1.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + add()), [0, 0.0], parallel_iterations=1)[1]
             return p, n, v, branch, loop
         finally:
             v1.enable_control_flow_v2()
