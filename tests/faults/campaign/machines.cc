@@ -32,6 +32,7 @@ std::string Machines::LinkOf(int machine) const { return absl::StrCat("w", name_
 
 absl::Status Machines::Make(int count) {
   const std::string bridge = absl::StrCat("w", name_);
+  RemoveAll(count);  // what a run that was killed has left
   WEIR_RETURN_IF_ERROR(
       Run(absl::StrCat("ip link add ", bridge, " type bridge && ip link set ", bridge, " up")));
   for (; count_ < count; ++count_) {
@@ -47,9 +48,11 @@ absl::Status Machines::Make(int count) {
   return absl::OkStatus();
 }
 
-Machines::~Machines() {
+Machines::~Machines() { RemoveAll(count_ + 1); }  // and the one that could not be made
+
+void Machines::RemoveAll(int count) const {
   std::error_code ignored;
-  for (int machine = 0; machine <= count_; ++machine) {  // and the one that could not be made
+  for (int machine = 0; machine < count; ++machine) {
     Run(absl::StrCat("ip link del ", LinkOf(machine))).IgnoreError();
     Run(absl::StrCat("ip netns del ", NamespaceOf(machine))).IgnoreError();
     std::filesystem::remove_all(absl::StrCat("/etc/netns/", NamespaceOf(machine)), ignored);

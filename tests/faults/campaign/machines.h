@@ -40,6 +40,7 @@ class Machines {
  private:
   std::string NamespaceOf(int machine) const;
   std::string LinkOf(int machine) const;
+  void RemoveAll(int count) const;
   void WriteHosts(int machine) const;
 
   const std::string name_;
