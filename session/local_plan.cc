@@ -401,11 +401,11 @@ std::string LocalPlan::DescribeWaits() const {
 
 void LocalPlan::OnProgramDone(StepState& step, const absl::Status& status) {
   if (!status.ok()) {
-    {
-      absl::MutexLock lock(&step.status_mutex);
-      if (step.status.ok()) step.status = status;
-    }
+    // Another program may have failed before and not have come here yet: this one may only say that the step
+    // is over, and that one why.
     step.cancellation.Cancel(status);
+    absl::MutexLock lock(&step.status_mutex);
+    if (step.status.ok()) step.status = step.cancellation.reason();
   }
   if (step.programs_left.fetch_sub(1, std::memory_order_acq_rel) == 1) Finish(step);
 }
