@@ -97,34 +97,23 @@ class Recv final : public AsyncKernel {
   const DType dtype_;
 };
 
-// How a copy that the step waits for in its end is begun: CopyIn or CopyOut of a device.
-using BeginCopy = absl::StatusOr<Tensor> (Device::*)(const Tensor&, Device::CopyDone);
-
-absl::Status CopyWithinStep(KernelContext& context, BeginCopy begin) {
-  PendingWork& pending = *context.pending();
-  pending.Begin();
-  absl::StatusOr<Tensor> copy = (context.device().*begin)(
-      context.input(0), [&pending](const absl::Status& status) { pending.End(status); });
-  if (!copy.ok()) {
-    pending.End(absl::OkStatus());  // the kernel says what is wrong
-    return copy.status();
+// A copy that the step waits for in its end. `begin`: CopyIn or CopyOut of a device; `wait`: the same,
+// waiting. A function has no pending work of its own: there the kernel waits, for as long as the device
+// copies.
+template <auto begin, auto wait>
+absl::Status CopyForStep(KernelContext& context) {
+  PendingWork* const pending = context.pending();
+  absl::StatusOr<Tensor> copy;
+  if (pending == nullptr) {
+    copy = (context.device().*wait)(context.input(0));
+  } else {
+    pending->Begin();
+    copy = (context.device().*begin)(context.input(0),
+                                     [pending](const absl::Status& status) { pending->End(status); });
+    if (!copy.ok()) pending->End(absl::OkStatus());  // the kernel says what is wrong
   }
+  if (!copy.ok()) return copy.status();
   context.set_output(0, *std::move(copy));
-  return absl::OkStatus();
-}
-
-// A function has no pending work of its own: there the kernel waits, for as long as the device copies.
-absl::Status CopyToDevice(KernelContext& context) {
-  if (context.pending() != nullptr) return CopyWithinStep(context, &Device::CopyIn);
-  WEIR_ASSIGN_OR_RETURN(Tensor copy, context.device().FromHost(context.input(0)));
-  context.set_output(0, std::move(copy));
-  return absl::OkStatus();
-}
-
-absl::Status CopyFetched(KernelContext& context) {
-  if (context.pending() != nullptr) return CopyWithinStep(context, &Device::CopyOut);
-  WEIR_ASSIGN_OR_RETURN(Tensor copy, context.device().ToHost(context.input(0)));
-  context.set_output(0, std::move(copy));
   return absl::OkStatus();
 }
 
@@ -162,7 +151,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCopyToHost(const KernelConstruction&
   const AttrValue* const attr = construction.node().FindAttr(kOnlyFetchedAttr);
   const bool* const is_only_fetched = attr == nullptr ? nullptr : attr->get_if<bool>();
   if (is_only_fetched == nullptr || !*is_only_fetched) return std::make_unique<CopyToHost>(construction);
-  return std::make_unique<FunctionKernel<CopyFetched>>(construction);
+  return std::make_unique<FunctionKernel<CopyForStep<&Device::CopyOut, &Device::ToHost>>>(construction);
 }
 
 }  // namespace
@@ -171,9 +160,10 @@ void RegisterTransferKernels(KernelRegistry& registry, absl::string_view device_
   registry.Register(
       {.op = kSendOp, .device_type = std::string(device_type), .create = CreateCheckedKernel<Send>});
   registry.Register({.op = kRecvOp, .device_type = std::string(device_type), .create = CreateKernel<Recv>});
-  registry.Register({.op = kCopyToDeviceOp,
-                     .device_type = std::string(device_type),
-                     .create = CreateKernel<FunctionKernel<CopyToDevice>>});
+  registry.Register(
+      {.op = kCopyToDeviceOp,
+       .device_type = std::string(device_type),
+       .create = CreateKernel<FunctionKernel<CopyForStep<&Device::CopyIn, &Device::FromHost>>>});
   registry.Register({.op = kCopyToHostOp, .device_type = std::string(device_type), .create = MakeCopyToHost});
   // Late arguments and results: the caller is at the other end.
   registry.Register({.op = kArgOp, .device_type = std::string(device_type), .create = CreateKernel<Recv>});

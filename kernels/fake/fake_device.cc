@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "graph/types/status_macros.h"
@@ -35,7 +34,7 @@ absl::StatusOr<Tensor> FakeDevice::CopyIn(const Tensor& host, CopyDone done) {
   if (memory_ && !IsPlainBytes(host.dtype())) return Share(host, done);
   num_copies_in_.fetch_add(1, std::memory_order_relaxed);
   WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(host.dtype(), host.shape(), allocator_));
-  return CopyLate(host, std::move(copy), copies_in_, std::move(done));
+  return Copy(host, std::move(copy), copies_in_, std::move(done));
 }
 
 absl::StatusOr<Tensor> FakeDevice::CopyOut(const Tensor& device, CopyDone done) {
@@ -44,29 +43,25 @@ absl::StatusOr<Tensor> FakeDevice::CopyOut(const Tensor& device, CopyDone done) 
   WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(device.dtype(), device.shape(),
                                                       memory_ ? host_allocator_ : HostAllocator()));
   if (memory_) std::memset(copy.data(), kPoison, copy.num_bytes());
-  return CopyLate(device, std::move(copy), copies_out_, std::move(done));
+  return Copy(device, std::move(copy), copies_out_, std::move(done));
 }
 
-absl::StatusOr<Tensor> FakeDevice::CopyLate(const Tensor& from, Tensor to, SerialThread& copies,
-                                            CopyDone done) {
-  if (memory_ == nullptr || copies_ == FakeCopies::kAtOnce) {
-    std::optional<ProtectedMemory::Opening> opening;
-    if (memory_ != nullptr) opening.emplace(*memory_);
-    CopyElements(from, to);
-    opening.reset();
-    done(absl::OkStatus());
-    return to;
-  }
+absl::StatusOr<Tensor> FakeDevice::Copy(const Tensor& from, Tensor to, SerialThread& copies, CopyDone done) {
   auto work = [this, from = Tensor(from), to, &copies, done = std::move(done)]() mutable {
     CopyNow(from, to, copies);
     from = Tensor();  // who hears of the end finds its memory free
     done(absl::OkStatus());
   };
-  WEIR_RETURN_IF_ERROR(copies.Add(std::move(work)));
+  if (memory_ != nullptr && copies_ == FakeCopies::kLate) {
+    WEIR_RETURN_IF_ERROR(copies.Add(std::move(work)));
+  } else {
+    work();
+  }
   return to;
 }
 
 void FakeDevice::CopyNow(const Tensor& from, Tensor& to, const SerialThread& copies) {
+  if (memory_ == nullptr) return CopyElements(from, to);
   if (&copies == &copies_out_) AwaitCopiesIn();
   {
     absl::MutexLock lock(&mutex_);

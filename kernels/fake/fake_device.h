@@ -54,8 +54,7 @@ class FakeDevice final : public Device {
   int64_t num_copies_out() const { return num_copies_out_.load(std::memory_order_relaxed); }
 
  private:
-  absl::StatusOr<Tensor> CopyLate(const Tensor& from, Tensor to, SerialThread& copies, CopyDone done);
-  // What a thread of copies does with one.
+  absl::StatusOr<Tensor> Copy(const Tensor& from, Tensor to, SerialThread& copies, CopyDone done);
   void CopyNow(const Tensor& from, Tensor& to, const SerialThread& copies);
 
   std::atomic<int64_t> num_copies_in_{0}, num_copies_out_{0};
