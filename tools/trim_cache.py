@@ -8,6 +8,8 @@ usage: trim_cache.py FOLDER LIMIT
 Bazel itself never removes anything from such a folder, and each change adds hundreds of test programs. Any file may go
 at any time: Bazel makes what it misses again. Programs go before the rest: they are most of the bytes, and are linked in a
 second, while objects take minutes to compile and look old (many file systems note the first use of a file, not its last).
+Precompiled headers count as objects that were used a day later: an object is found again only beside the very header that it
+was made with, and a header that is made anew is another one, byte by byte.
 Half-written files that a killed build left go after a day.
 A trim leaves a tenth of LIMIT free, so that not every build trims. Exit code: 0, or 2 for wrong arguments.
 """
@@ -20,6 +22,8 @@ import time
 HALF_WRITTEN_S = 24 * 3600
 KEPT = 0.9
 PROGRAM_BYTES = 8e6  # and more
+PRECOMPILED_HEADER = b"gpch"  # what GCC begins them with
+PRECOMPILED_HEADER_S = 24 * 3600
 
 
 def files_below(folder):
@@ -47,6 +51,23 @@ def last_use(stat):
     return max(stat.st_atime, stat.st_mtime)
 
 
+def is_precompiled_header(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(PRECOMPILED_HEADER)) == PRECOMPILED_HEADER
+    except OSError:
+        return False
+
+
+def rank(path, stat):
+    """The smallest goes first."""
+    if stat.st_size < PROGRAM_BYTES:
+        return (1, last_use(stat))
+    if is_precompiled_header(path):
+        return (1, last_use(stat) + PRECOMPILED_HEADER_S)
+    return (0, last_use(stat))
+
+
 def trim(folder, limit_bytes, now):
     """Removes files until `folder` is within the limit. Returns the bytes removed."""
     results, removed = [], 0
@@ -55,14 +76,14 @@ def trim(folder, limit_bytes, now):
         if path.parent == folder and now - last_use(stat) > HALF_WRITTEN_S:
             removed += stat.st_size if remove(path) else 0
         else:
-            results.append((last_use(stat), stat.st_size, path))
-    total = sum(size for _, size, _ in results)
+            results.append((path, stat))
+    total = sum(stat.st_size for _, stat in results)
     if total <= limit_bytes:
         return removed
-    for _, size, path in sorted(results, key=lambda result: (result[1] < PROGRAM_BYTES, result[0])):
+    for path, stat in sorted(results, key=lambda result: rank(*result)):
         if remove(path):
-            total -= size
-            removed += size
+            total -= stat.st_size
+            removed += stat.st_size
         if total <= limit_bytes * KEPT:
             break
     return removed

@@ -21,11 +21,11 @@ class TrimCache(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = temporary.name
 
-    def file(self, name, size, hours_ago):
+    def file(self, name, size, hours_ago, first_bytes=b""):
         path = os.path.join(self.folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
-            file.write(bytes(size))
+            file.write(first_bytes + bytes(size - len(first_bytes)))
         used = time.time() - hours_ago * HOUR_S
         os.utime(path, (used, used))
 
@@ -50,6 +50,15 @@ class TrimCache(unittest.TestCase):
             self.file(f"cas/object{hour}", 500_000, hours_ago=10 + hour)
         self.assertEqual(self.trim(self.folder, "0.01")[0], 0)
         self.assertEqual(self.left(), [f"object{hour}" for hour in range(5)])
+
+    def test_a_precompiled_header_stays_with_the_objects_that_were_made_with_it(self):
+        self.file("cas/header", 9_000_000, hours_ago=10, first_bytes=b"gpch")
+        self.file("cas/header_of_long_ago", 9_000_000, hours_ago=1000, first_bytes=b"gpch")
+        self.file("cas/program", 9_000_000, hours_ago=1)
+        for hour in range(5):
+            self.file(f"cas/object{hour}", 500_000, hours_ago=5 + hour)
+        self.assertEqual(self.trim(self.folder, "0.013")[0], 0)
+        self.assertEqual(self.left(), ["header"] + [f"object{hour}" for hour in range(5)])
 
     def test_a_folder_within_its_size_stays_as_it_is(self):
         self.file("ac/a", 10, hours_ago=1000)
