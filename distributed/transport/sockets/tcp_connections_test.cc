@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -303,7 +304,8 @@ TEST_F(TcpConnectionsTest, ASmallCallPassesTheLargeOnesThatAreQueued) {
 
 // As many as may wait at the Unix socket do: for a moment, so that it is no reason to use TCP for good.
 TEST_F(TcpConnectionsTest, AUnixSocketWithoutRoomForOneMoreIsTriedAgain) {
-  const std::string name = absl::StrCat(kSocketNamePrefix, "full-", getpid());
+  // Not the process id: tests that run side by side in sandboxes have the same.
+  const std::string name = absl::StrCat(kSocketNamePrefix, "full-", std::random_device()());
   const int full = ListenAtUnixSocket(name).value();
   std::vector<int> waiting;
   absl::StatusOr<int> fd = ConnectToUnixSocket(name);
