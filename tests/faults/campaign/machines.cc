@@ -1,7 +1,10 @@
 #include "tests/faults/campaign/machines.h"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,9 +20,27 @@ absl::Status Run(const std::string& command) {
   return absl::UnavailableError(absl::StrCat("cannot run: ", command));
 }
 
+// `ip` keeps namespaces and their files in two folders, which are of this process then too.
+absl::Status EnterOwnNamespaces() {
+  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) return absl::ErrnoToStatus(errno, "cannot make namespaces");
+  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot leave the mounts of others");
+  }
+  for (const char* folder : {"/run/netns", "/etc/netns"}) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (mount("tmpfs", folder, "tmpfs", 0, nullptr) != 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot mount ", folder));
+    }
+  }
+  return Run("ip link set lo up");
+}
+
 }  // namespace
 
 absl::Status Machines::AreAllowed() {
+  static const absl::Status entered = EnterOwnNamespaces();
+  WEIR_RETURN_IF_ERROR(entered);
   Machines probe(absl::StrCat("p", getpid()));
   WEIR_RETURN_IF_ERROR(probe.Make(1));
   return Run(absl::StrCat("ip netns exec ", probe.NamespaceOf(0), " true"));
@@ -32,7 +53,6 @@ std::string Machines::LinkOf(int machine) const { return absl::StrCat("w", name_
 
 absl::Status Machines::Make(int count) {
   const std::string bridge = absl::StrCat("w", name_);
-  RemoveAll(count);  // what a run that was killed has left
   WEIR_RETURN_IF_ERROR(
       Run(absl::StrCat("ip link add ", bridge, " type bridge && ip link set ", bridge, " up")));
   for (; count_ < count; ++count_) {

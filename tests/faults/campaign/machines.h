@@ -2,7 +2,8 @@
 // do when a cable is pulled is the kernel's own.
 //
 // Every machine has an address, 10.77.0.2 and so on, and a file of host names of its own. They go with the
-// object. Needs root and the command `ip` (iproute2); AreAllowed says whether this process may.
+// object. Needs root and the command `ip` (iproute2). All bridges are in a network namespace of this process,
+// which goes with it: runs side by side do not meet, and one that is killed leaves nothing.
 //
 // Thread safety: none; several objects may exist at a time.
 #pragma once
@@ -18,7 +19,8 @@ namespace weir {
 
 class Machines {
  public:
-  // OK, or why this process may not make them.
+  // OK, or why this process may not make them. To be called before the threads that make them are: the first
+  // call puts the calling thread, and what it starts, into namespaces of this process.
   static absl::Status AreAllowed();
 
   // `name` is that of all of them, of letters and digits, at most 8.
