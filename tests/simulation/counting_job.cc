@@ -129,6 +129,7 @@ CountingJob::CountingJob(World& world, CountingJobOptions options, const Network
   }
   for (int i = 0; i < options_.num_guests; ++i) tasks_.push_back({"worker", options_.num_workers + i});
   if (options_.elects) CheckOffices();
+  disk_.set_sync_time(options_.sync_time);
 }
 
 void CountingJob::StartAll() {

@@ -64,7 +64,8 @@ struct CountingJobOptions {
   absl::Duration pause = absl::Milliseconds(50);
   int64_t save_steps = 10;
   absl::Duration lease = absl::Seconds(10);
-  // How much longer than three leases a step may take: messages that take seconds are many.
+  // How much longer than three leases a step may take (negative: shorter): messages that take seconds are
+  // many.
   absl::Duration patience = absl::ZeroDuration();
   // How long a trainer stays when its session has ended, before it says that it is done. When all have,
   // nothing of them may be left on a ps, though none of them is done.
@@ -72,6 +73,8 @@ struct CountingJobOptions {
   // How long a piece of a step of a trainer may have to wait for its processor.
   absl::Duration longest_delay_of_work = absl::ZeroDuration();
   std::string checkpoint_dir;  // of the test; empty: none
+  // How long its disk takes for a file.
+  absl::Duration sync_time = absl::ZeroDuration();
   // After each step a trainer reads so many tables of the ps, of 720 KB each: with peer_limits "inbound=1" a
   // ps has done its part of that, and said so, when the third waits for room on its way.
   int num_tables = 0;
