@@ -89,7 +89,7 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   WEIR_RETURN_IF_ERROR(request.held == 0 ? CheckYoungest(request, started, place)
                                          : CheckFound(request, place));
   if (request.held > place.holder.life) {
-    place = {{request.held, started, request.process, now, now},
+    place = {{request.held, started, request.process, now, now, /*is_granted=*/false},
              {},
              absl::InfinitePast(),
              /*is_sought=*/true};
@@ -98,16 +98,25 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     place.holder.heard = now;
   }
   RaiseAbove(request);
-  if (request.held != 0) return request.held;
-  place.promised = {++last_, started, request.process, now, now};
+  if (request.held != 0) {
+    if (request.held != place.holder.life || !IsTooLow(place.holder)) return request.held;
+    // The answer with it may have been lost.
+    if (place.promised.life > request.held && now < place.promised_until) return place.promised.life;
+  }
+  place.promised = {++last_, started, request.process, now, now, /*is_granted=*/true};
   place.promised_until = now + membership_.lease() * 2 / 5;
   membership_.OnGranted(request.task, last_, request.address);
   return last_;
 }
 
+bool Authority::IsTooLow(const Holder& holder) const { return holder.is_granted && holder.life <= too_low_; }
+
 void Authority::RaiseAbove(const JoinRequest& request) {
   const Incarnation highest = HighestOf(request);
-  if (highest > last_) last_ = FirstLifeOfTerm(TermOf(highest) + 1);
+  if (highest > last_) {
+    if (membership_.IsGathering() && !membership_.is_elected()) too_low_ = last_;
+    last_ = FirstLifeOfTerm(TermOf(highest) + 1);
+  }
   const bool knows_later = request.known_authority > membership_.incarnation();
   if (knows_later && membership_.TakesOthersWord() && !membership_.is_elected()) {
     membership_.SetIncarnation(++last_);

@@ -29,9 +29,12 @@
 //
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
 // it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
-// before. Whoever held a life keeps it. An authority that was only stopped while another process took its
-// place finds out from a task that it knows and that knows its successor: it is superseded. (Where names are
-// proven, when its successor answers at its address: membership_service.h.)
+// before. Whoever held a life keeps it. What it has granted before it heard of those, while it gathers, may
+// be too low: others who know an earlier process of the task in a greater life take its successor's messages
+// for those of a process that is over. So whoever was granted such a life is given another one with its next
+// heartbeat, as if it had been started again; it has just joined. An authority that was only stopped while
+// another process took its place finds out from a task that it knows and that knows its successor: it is
+// superseded. (Where names are proven, when its successor answers at its address: membership_service.h.)
 //
 // Where an election says which task the authority is (election.h), the term is that of its office, which is
 // greater than those of all before; that another one is the authority by now it learns from the election. It
@@ -69,7 +72,8 @@ class Authority {
   // For the task that AuthorityOf names. Borrows.
   explicit Authority(Membership& membership);
 
-  // The life of who asks: `held`, or a new one. Possible errors: that of Membership::OnSignOfLife (superseded
+  // The life of who asks: `held`, or a new one, also for one that holds a life that was granted too low.
+  // Possible errors: that of Membership::OnSignOfLife (superseded
   // by a later life of the task), of Membership::AdmitTask (no such task, and no place for a guest);
   // InvalidArgument for a life beyond what clocks can show;
   // Unavailable when this authority was superseded itself, its office has ended, or is not the latest, a
@@ -95,7 +99,8 @@ class Authority {
 
   Membership& membership_;
   absl::Mutex mutex_;
-  Incarnation last_ ABSL_GUARDED_BY(mutex_);  // at or above all that were granted or reported
+  Incarnation last_ ABSL_GUARDED_BY(mutex_);         // at or above all that were granted or reported
+  Incarnation too_low_ ABSL_GUARDED_BY(mutex_) = 0;  // the last one granted too low
   // A process that has a life.
   struct Holder {
     Incarnation life = 0;
@@ -103,6 +108,7 @@ class Authority {
     uint64_t process = 0;                       // which it is; 0: not known
     absl::Time since = absl::InfinitePast();
     absl::Time heard = absl::InfinitePast();  // last, with its age
+    bool is_granted = false;                  // by this authority
   };
   struct Place {
     Holder holder;
@@ -119,6 +125,8 @@ class Authority {
       return process != 0 && (process == holder.process || process == promised.process);
     }
   };
+  // Whether it was granted its life before this authority heard of greater ones.
+  bool IsTooLow(const Holder& holder) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Goes on above lives that the request knows.
   void RaiseAbove(const JoinRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets what was before, if the office is another one than when it was last asked.

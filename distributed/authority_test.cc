@@ -214,6 +214,45 @@ TEST_F(AuthorityTest, OneThatRestartsGrantsGreaterLivesEvenWithAClockThatIsBehin
   EXPECT_TRUE(second.members.superseded().ok());
 }
 
+// The other tasks know the worker's earlier process in a greater life, and would refuse the next one for
+// ever.
+TEST_F(AuthorityTest, WhoeverJoinsBeforeGreaterLivesAreReportedIsGivenAnotherLife) {
+  const Incarnation ahead = Incarnation{5000} << kSerialBits;
+  const Incarnation old_authority = first.members.incarnation() + ahead;
+  const Incarnation old_worker = *first.authority.Join({kWorker}) + ahead, old_chief = old_worker + 1;
+  Process second(scheduler, "ps life 2");
+  JoinRequest worker = {.task = kWorker, .process = 3};
+  worker.held = *second.authority.Join(worker);
+  EXPECT_EQ(second.authority.Join(worker).value(), worker.held);
+  ASSERT_LT(worker.held, old_worker);
+  const JoinRequest chief = {
+      .task = kChief, .held = old_chief, .highest_known = old_chief, .known_authority = old_authority};
+  EXPECT_EQ(second.authority.Join(chief).value(), old_chief);
+  const Incarnation next = second.authority.Join(worker).value();
+  EXPECT_GT(next, old_chief) << "above all that anybody may know the worker in";
+  EXPECT_EQ(second.authority.Join(worker).value(), next) << "the answer may have been lost";
+  worker.held = next;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(second.authority.Join(worker).value(), next) << "once";
+    EXPECT_EQ(second.authority.Join(chief).value(), old_chief);
+    scheduler.RunFor(absl::Seconds(11));
+  }
+}
+
+// Later, who has not said so has waited for a lease, and a wrong word would cost a job that trains its steps.
+TEST_F(AuthorityTest, NobodyIsGivenAnotherLifeWhenAllHaveBeenHeardOf) {
+  JoinRequest worker = {.task = kWorker, .process = 3};
+  worker.held = *first.authority.Join(worker);
+  EXPECT_EQ(first.authority.Join(worker).value(), worker.held);
+  for (int i = 0; i < 6; ++i) {
+    scheduler.RunFor(absl::Seconds(2));
+    first.members.CheckLeases();
+  }
+  ASSERT_FALSE(first.members.IsGathering());
+  ASSERT_TRUE(first.authority.Join({.task = kChief, .highest_known = worker.held << 1}).ok());
+  EXPECT_EQ(first.authority.Join(worker).value(), worker.held);
+}
+
 TEST_F(AuthorityTest, OneThatSleptWhileAnotherTookItsPlaceEnds) {
   const Incarnation worker = *first.authority.Join({kWorker});
   ASSERT_TRUE(first.authority.Join({kWorker, worker, worker, first.members.incarnation()}).ok());

@@ -356,6 +356,11 @@ bool Membership::TakesOthersWord() const {
   return !options_.names_are_proven || !is_settled_;
 }
 
+bool Membership::IsGathering() const {
+  absl::MutexLock lock(&mutex_);
+  return is_authority_ && !is_settled_;
+}
+
 bool Membership::HoldsLease() const {
   absl::MutexLock lock(&mutex_);
   return HoldsLeaseLocked();

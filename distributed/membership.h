@@ -128,6 +128,9 @@ class Membership {
   // Of the authority: whether what others say of lives of its own task makes it take a greater one. Where
   // names are proven only while it gathers, which those need whose clock was ahead.
   bool TakesOthersWord() const;
+  // Of the authority: whether it was started, or took office, so lately that tasks may live of which it has
+  // not heard.
+  bool IsGathering() const;
   // Of this process; 0 until the authority has granted it. The authority itself, and a process that runs
   // alone, have one from the start.
   Incarnation incarnation() const;

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "graph/types/status_macros.h"
 #include "kernels/environment.h"
+#include "kernels/formats/file_system.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/saver.h"
 
@@ -33,9 +34,11 @@ class EvaluatingListener final : public CheckpointSaverListener {
  private:
   // True when it was the last evaluation.
   absl::StatusOr<bool> Evaluate(int64_t global_step) {
-    WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> checkpoints, CheckpointsIn(options_.model_dir));
+    WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> checkpoints,
+                          CheckpointsIn(options_.model_dir, PosixFileSystem(), options_.latest_filename));
     if (checkpoints.empty()) {
-      return absl::NotFoundError(absl::StrCat("no checkpoint to evaluate in ", options_.model_dir));
+      return absl::NotFoundError(absl::StrCat("no checkpoint to evaluate in ", options_.model_dir,
+                                              ": the file '", options_.latest_filename, "' names none"));
     }
     last_time_ = environment_.Now();
     evaluated_step_ = global_step;
@@ -73,7 +76,8 @@ absl::Status TrainAndEvaluate(const TaskConfig& task, Server& server,
     return EvaluateRepeatedly(options.model_dir, options.evaluate,
                               {.checkpoints = {.min_interval = options.throttle,
                                                .timeout = options.timeout,
-                                               .poll_interval = options.poll_interval},
+                                               .poll_interval = options.poll_interval,
+                                               .latest_filename = options.latest_filename},
                                .last_step = options.max_steps,
                                .after_evaluation = options.after_evaluation})
         .status();

@@ -29,6 +29,8 @@ namespace weir {
 
 struct TrainAndEvaluateOptions {
   std::string model_dir;
+  // SaverOptions::latest_filename of the saver that trains: the file in model_dir that names its checkpoints.
+  std::string latest_filename = "checkpoint";
   // The global step that training comes to.
   int64_t max_steps = 0;
   // Trains, with a StopAtStepHook for max_steps, the checkpoint_dir model_dir and these checkpoint_listeners

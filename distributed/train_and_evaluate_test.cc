@@ -37,6 +37,7 @@ class Program {
   absl::Status Run(int64_t max_steps, absl::Duration throttle = absl::ZeroDuration()) {
     return TrainAndEvaluate(task_, *server_,
                             {.model_dir = model_dir_,
+                             .latest_filename = latest_filename,
                              .max_steps = max_steps,
                              .train = [&](const auto& listeners) { return Train(max_steps, listeners); },
                              .evaluate = [&](const std::string& checkpoint) { return Evaluate(checkpoint); },
@@ -45,6 +46,7 @@ class Program {
                              .timeout = absl::ZeroDuration()});
   }
   std::function<absl::StatusOr<bool>(const Evaluation&)> after_evaluation;
+  std::string latest_filename = "checkpoint";
   const std::vector<int64_t>& evaluated() const { return evaluated_; }
   int num_trainings() const { return num_trainings_; }
 
@@ -55,12 +57,15 @@ class Program {
     const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(0.0f));
     const Output loss = Square(g, Sub(g, w.value, Const(g, 3.0f)));
     Node* train = GradientDescent(0.1).Minimize(g, loss, GlobalStep(g)).value();
+    const auto scaffold = std::make_shared<Scaffold>();
+    scaffold->saver_options.latest_filename = latest_filename;
     auto session = MonitoredTrainingSession(g, {.target = server_->target(),
                                                 .is_chief = task_.is_chief(),
                                                 .checkpoint_dir = model_dir_,
                                                 .hooks = {StopAtStepHook({.last_step = max_steps})},
                                                 .save_checkpoint_steps = 2,
-                                                .checkpoint_listeners = listeners});
+                                                .checkpoint_listeners = listeners,
+                                                .scaffold = scaffold});
     if (!session.ok()) return session.status();
     while (!(*session)->should_stop()) {
       if (auto status = (*session)->Run({}, {}, {train}).status(); !status.ok()) return status;
@@ -114,6 +119,22 @@ TEST(TrainAndEvaluateTest, AnEvaluatorEvaluatesTheLastCheckpointAndNeverTrains) 
   const absl::Status early = evaluator.Run(6);
   EXPECT_EQ(early.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(early.message()), HasSubstr("of step 5"));
+}
+
+// Two models of one folder: the default name is that of another one.
+TEST(TrainAndEvaluateTest, ASaverMayCallItsListOfCheckpointsAsItLikes) {
+  const std::string model_dir = NewModelDir("mine");
+  for (const char* const name : {"mine", "checkpoint"}) {
+    Program alone(TaskConfig(), model_dir);
+    alone.latest_filename = name;
+    const absl::Status status = alone.Run(5);
+    ASSERT_TRUE(status.ok()) << name << ": " << status;
+    EXPECT_THAT(alone.evaluated(), ElementsAre(2, 4, 5)) << name;
+    Program evaluator(TaskConfig::FromTfConfig(kEvaluatorOfCluster).value(), model_dir);
+    evaluator.latest_filename = name;
+    ASSERT_TRUE(evaluator.Run(5).ok()) << name;
+    EXPECT_THAT(evaluator.evaluated(), ElementsAre(5)) << name;
+  }
 }
 
 TEST(TrainAndEvaluateTest, AfterAnEvaluationItMayEndEarly) {

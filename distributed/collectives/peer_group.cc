@@ -216,18 +216,21 @@ void PeerGroup::OnLoss(const TaskName& task, Incarnation life, const absl::Statu
   const int rank = RankOf(task);
   if (rank < 0) return;
   std::map<int, Join> dropped;
-  bool has_left = false;
+  bool ends = false;
+  uint64_t generation = 0;
   {
     absl::MutexLock lock(&mutex_);
     const auto joined = joined_.find(rank);
     if (joined != joined_.end() && joined->second.life == life) dropped.insert(joined_.extract(joined));
-    has_left = left_.count(rank) > 0;
+    generation = begun_.generation;
+    ends = generation != 0 && life >= begun_.lives[rank] && !left_.contains(rank);
   }
   // It may only have been silent, and asks again.
   Refuse(dropped, absl::UnavailableError(reason.message()));
-  if (has_left) return;
-  memory_.ReadAll(rank, group_->generation());
-  group_->End(absl::AbortedError(absl::StrCat(group_->NameOf(rank), " was lost: ", reason.message())));
+  if (!ends) return;
+  memory_.ReadAll(rank, generation);
+  group_->EndGeneration(
+      generation, absl::AbortedError(absl::StrCat(group_->NameOf(rank), " was lost: ", reason.message())));
 }
 
 void PeerGroup::AwaitNone(const int64_t* num_under_way, absl::Duration time) {

@@ -6,6 +6,10 @@
 // generation for the others too, so that they come as well. Whoever ends a generation tells rank 0, and rank
 // 0 tells everybody: 2 n messages.
 //
+// The answer also has the lives of the ranks. A rank that was started again may be heard of here later than
+// by rank 0: it is known in its new life before the generation begins, and that an earlier life is lost does
+// not end it.
+//
 // A rank that has left in good order is not waited for any more: forming the group without it fails; for one
 // that asks when rank 0 has left, with TrainingIsOverError (exit_code.h). One that is only done (Finish) is
 // still there, and comes when the group is formed anew.
@@ -29,6 +33,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/collectives/collective_group.h"
@@ -137,7 +142,16 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
   absl::Status LeftLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What those are told who ask this rank for a group while it leaves. One that has failed may come again.
   absl::Status OwnLeaveLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BeginGeneration(uint64_t generation);
+  // What rank 0 answers. InvalidArgument for an answer that is none.
+  struct Formed {
+    uint64_t generation = 0;
+    std::vector<Incarnation> lives;  // by rank
+  };
+  static std::string EncodeFormed(const Formed& formed);
+  absl::StatusOr<Formed> DecodeFormed(WireReader& reader) const;
+  void BeginGeneration(const Formed& formed);
+  // From rank 0, that ranks are in later lives than this task has heard of.
+  void LearnLives(const Formed& formed);
   void Refuse(const std::map<int, Join>& joined, const absl::Status& why) const;
   void LookAtWaitsLater();
   void ReportWaits();
@@ -162,7 +176,8 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
   // Of rank 0: who has asked for the next generation; who asked how for the last one.
   std::map<int, Join> joined_ ABSL_GUARDED_BY(mutex_);
   std::map<int, uint64_t> answered_ ABSL_GUARDED_BY(mutex_);
-  uint64_t answered_generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  Formed answer_ ABSL_GUARDED_BY(mutex_);
+  Formed begun_ ABSL_GUARDED_BY(mutex_);  // the last generation of this rank
   absl::Time next_mismatch_notice_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool is_answering_ ABSL_GUARDED_BY(mutex_) = false;  // all have joined, but it has not begun here yet
 };

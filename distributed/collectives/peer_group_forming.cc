@@ -71,31 +71,48 @@ absl::Status PeerGroup::OwnLeaveLocked() const {
 
 void PeerGroup::AnswerIfAllHaveJoined() {
   std::map<int, Join> joined;
-  uint64_t generation = 0;
+  Formed formed;
   {
     absl::MutexLock lock(&mutex_);
     if (joined_.size() < tasks_.size()) return;
     joined = std::exchange(joined_, {});
     is_answering_ = true;
-    generation = peers_.environment().Random() | 1;
-    answered_generation_ = generation;
+    formed.generation = peers_.environment().Random() | 1;
     answered_.clear();
-    for (const auto& [rank, join] : joined) answered_[rank] = join.attempt;
+    for (const auto& [rank, join] : joined) {
+      answered_[rank] = join.attempt;
+      formed.lives.push_back(join.life);
+    }
+    answer_ = formed;
   }
-  BeginGeneration(generation);  // first: the others may send at once
+  BeginGeneration(formed);  // first: the others may send at once
   {
     absl::MutexLock lock(&mutex_);
     is_answering_ = false;
   }
-  WireWriter writer;
-  writer.Fixed64(generation);
-  const std::string body = writer.Take();
+  const std::string body = EncodeFormed(formed);
   for (const auto& [rank, join] : joined) {
     if (join.call != nullptr) Reply(*join.call, absl::OkStatus(), body);
   }
 }
 
-void PeerGroup::BeginGeneration(uint64_t generation) {
+std::string PeerGroup::EncodeFormed(const Formed& formed) {
+  WireWriter writer;
+  writer.Fixed64(formed.generation);
+  for (const Incarnation life : formed.lives) writer.Fixed64(life);
+  return writer.Take();
+}
+
+absl::StatusOr<PeerGroup::Formed> PeerGroup::DecodeFormed(WireReader& reader) const {
+  Formed formed;
+  formed.generation = reader.Fixed64();
+  for (size_t rank = 0; rank < tasks_.size(); ++rank) formed.lives.push_back(reader.Fixed64());
+  WEIR_RETURN_IF_ERROR(reader.Finish("rank 0's answer"));
+  return formed;
+}
+
+void PeerGroup::BeginGeneration(const Formed& formed) {
+  const uint64_t generation = formed.generation;
   const auto keep_those_of = [generation](std::map<int, uint64_t>& ranks) {
     for (auto it = ranks.begin(); it != ranks.end();) {
       it = it->second == generation ? std::next(it) : ranks.erase(it);
@@ -107,6 +124,7 @@ void PeerGroup::BeginGeneration(uint64_t generation) {
     absl::MutexLock lock(&mutex_);
     finished = keep_those_of(finished_);
     gone = keep_those_of(left_);
+    begun_ = formed;
   }
   memory_.KeepOnly(generation);
   group_->Begin(generation);
@@ -152,7 +170,7 @@ absl::Status PeerGroup::FormAsFirst(absl::Time deadline, absl::FunctionRef<bool(
     {
       absl::MutexLock lock(&mutex_);
       is_done_ = false;
-      joined_[0] = Join{peers_.environment().Random(), 0, nullptr};
+      joined_[0] = Join{peers_.environment().Random(), peers_.membership().incarnation(), nullptr};
     }
     AnswerIfAllHaveJoined();
   }
@@ -234,15 +252,16 @@ void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
         absl::StrCat(tasks_[rank_].ToString(), " is rank ", rank_, ": groups are formed by rank 0"));
   }
   if (!status.ok()) return Reply(*call, status);
-  uint64_t answer = 0, current = 0;
+  Formed answer;
+  uint64_t current = 0;
   std::shared_ptr<IncomingCall> superseded;
   {
     absl::MutexLock lock(&mutex_);
     current = group_->generation();
     // The answer was lost, and the question came again.
     const auto answered = answered_.find(rank);
-    if (answered != answered_.end() && answered->second == attempt && answered_generation_ == current) {
-      answer = answered_generation_;
+    if (answered != answered_.end() && answered->second == attempt && answer_.generation == current) {
+      answer = answer_;
     } else {
       left_.erase(rank);
       status = is_leaving_ || is_done_ ? OwnLeaveLocked() : LeftLocked();
@@ -250,11 +269,7 @@ void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
     }
   }
   if (!status.ok()) return Reply(*call, status);
-  if (answer != 0) {
-    WireWriter writer;
-    writer.Fixed64(answer);
-    return Reply(*call, absl::OkStatus(), writer.Take());
-  }
+  if (answer.generation != 0) return Reply(*call, absl::OkStatus(), EncodeFormed(answer));
   if (superseded != nullptr) Reply(*superseded, absl::UnavailableError("asked again"));
   RunScope scope;
   // Not one that has begun since: it is the answer to this question.
@@ -306,9 +321,9 @@ absl::Status PeerGroup::AskFirst(absl::Time deadline, absl::FunctionRef<bool()> 
     absl::StatusOr<PeerReply> reply = *std::move(answer->told);
     if (reply.ok()) {
       WireReader reader(reply->header());
-      const uint64_t generation = reader.Fixed64();
-      WEIR_RETURN_IF_ERROR(reader.Finish("rank 0's answer"));
-      BeginGeneration(generation);
+      WEIR_ASSIGN_OR_RETURN(const Formed formed, DecodeFormed(reader));
+      LearnLives(formed);
+      BeginGeneration(formed);
       return absl::OkStatus();
     }
     // Rank 0 may be restarting.
@@ -326,6 +341,17 @@ absl::Status PeerGroup::AskFirst(absl::Time deadline, absl::FunctionRef<bool()> 
     WEIR_RETURN_IF_ERROR(WhyNotToWait(gives_up));
     absl::MutexLock lock(&mutex_);
     environment.Await(mutex_, absl::Condition(&is_leaving_), environment.Now() + kPause);
+  }
+}
+
+void PeerGroup::LearnLives(const Formed& formed) {
+  Membership& membership = peers_.membership();
+  for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
+    const Incarnation life = formed.lives[rank];
+    // One that is known already may have been lost since it asked.
+    if (rank == rank_ || life <= membership.incarnation_of(tasks_[rank])) continue;
+    // What is no life that can be is said to nobody: its messages say it.
+    membership.OnSignOfLife(tasks_[rank], life).IgnoreError();
   }
 }
 

@@ -1,9 +1,11 @@
 // The command `weir`: one subcommand a file; this one only chooses.
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "distributed/command/doctor_command.h"
 #include "distributed/command/flag_parser.h"
 #include "distributed/command/inspect_command.h"
@@ -75,9 +77,27 @@ absl::StatusOr<int> RunCommand(const std::string& name, const std::vector<std::s
                                                  " (weir --help lists the commands)"));
 }
 
+// The libraries of a Python wheel are for this command (tools/python/weir_tf/own_command.py), which has them
+// by now. A program that `weir launch` starts would take them for its own, of the same names.
+void KeepOwnLibraries() {
+  const char* const own = std::getenv("WEIR_OWN_LIBRARIES");
+  const char* const path = std::getenv("LD_LIBRARY_PATH");
+  if (own == nullptr || path == nullptr) return;
+  absl::string_view others = path;
+  if (absl::ConsumePrefix(&others, own) && (others.empty() || absl::ConsumePrefix(&others, ":"))) {
+    if (others.empty()) {
+      ::unsetenv("LD_LIBRARY_PATH");
+    } else {
+      ::setenv("LD_LIBRARY_PATH", std::string(others).c_str(), /*overwrite=*/1);
+    }
+  }
+  ::unsetenv("WEIR_OWN_LIBRARIES");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  KeepOwnLibraries();
   weir::OpenStandardStreams();
   weir::ReportFilesThatMayNotGrow();
   const std::vector<std::string> args(argv + 1, argv + argc);

@@ -75,6 +75,20 @@ TEST(WeirCommandTest, AFileThatMayNotGrowIsAnErrorAndNoSignal) {
   EXPECT_EQ(RunInShell("ulimit -f 0;", "version", absl::StrCat("> '", out, "'")).code, 1);
 }
 
+// A program found those of a Python wheel instead of its own.
+TEST(WeirCommandTest, LibrariesOfTheCommandAreNotThoseOfTheProgramsThatItStarts) {
+  const auto path_of_program = [](const std::string& path) {
+    const Outcome outcome =
+        RunInShell(absl::StrCat("export LD_LIBRARY_PATH=", path, " WEIR_OWN_LIBRARIES=/own;"),
+                   "launch --workers=1 -- sh -c 'echo \"[$LD_LIBRARY_PATH,$WEIR_OWN_LIBRARIES]\"'", "");
+    EXPECT_EQ(outcome.code, 0) << outcome.error;
+    return outcome.error;
+  };
+  EXPECT_THAT(path_of_program("/own:/mine:/other"), HasSubstr("[/mine:/other,]"));
+  EXPECT_THAT(path_of_program("/own"), HasSubstr("[,]"));
+  EXPECT_THAT(path_of_program("/owner:/own"), HasSubstr("[/owner:/own,]"));
+}
+
 TEST(WeirCommandTest, ATaskWithTooFewDescriptorsDoesNotStart) {
   const Outcome refused =
       RunInShell("ulimit -n 40;", "serve '--cluster_spec=ps|127.0.0.1:0,worker|127.0.0.1:1' --job_name=ps",

@@ -88,7 +88,8 @@ void Heartbeats::Ask() {
   const TaskName authority = membership_.authority();
   // Nobody was elected yet, or this task since then.
   if (authority.job.empty() || membership_.is_authority()) return;
-  const bool has_joined = membership_.incarnation() != 0;
+  const Incarnation held = membership_.incarnation();
+  const bool has_joined = held != 0;
   if (has_joined && membership_.state(authority) == Membership::State::kDone) return;
   JoinCall call;
   call.highest_known = membership_.highest_known();
@@ -113,22 +114,22 @@ void Heartbeats::Ask() {
   ++num_asked_;
   // An error may be told before Call returns.
   peers_.Call(authority, kJoinMethod, writer.Take(), {}, options,
-              [this, state = state_, &peers = peers_, tells_done,
+              [this, state = state_, &peers = peers_, tells_done, held,
                sent = peers_.environment().SteadyNow()](absl::StatusOr<PeerReply> reply) {
                 absl::StatusOr<JoinReply> answer = Read(reply, DecodeJoinReply);
                 const Incarnation told = answer.ok() && tells_done ? reply->life : 0;
                 peers.timers().At(absl::InfinitePast(),
-                                  [this, state, sent, told, answer = std::move(answer)] {
+                                  [this, state, sent, held, told, answer = std::move(answer)] {
                                     absl::MutexLock lock(&state->mutex);
                                     if (state->is_stopped) return;
                                     --num_asked_;
                                     if (told != 0) told_done_ = told;
-                                    OnAnswer(sent, answer);
+                                    OnAnswer(sent, held, answer);
                                   });
               });
 }
 
-void Heartbeats::OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answer) {
+void Heartbeats::OnAnswer(absl::Time sent, Incarnation held, const absl::StatusOr<JoinReply>& answer) {
   if (!answer.ok()) {  // asked again with the next beat
     if (absl::IsUnavailable(answer.status())) LookForAuthority();
     return OnRefused(answer.status());
@@ -152,11 +153,13 @@ void Heartbeats::OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answ
     return Ask();
   }
   membership_.OnHeartbeatAnswered(sent);
-  if (joins) membership_.SetIncarnation(answer->life);
+  // An answer to a question without a life grants another one, which is not taken.
+  const bool was_too_low = !joins && held == membership_.incarnation() && answer->life > held;
+  if (joins || was_too_low) membership_.SetIncarnation(answer->life);
   membership_.ApplyView(answer->view);
   NoteLease();
   peers_.OnLease();
-  if (joins) Ask();  // so that the authority knows that the life was taken
+  if (joins || was_too_low) Ask();  // so that the authority knows that the life was taken
   if (!joins && (!is_watching_ || watched_ != authority)) Watch(membership_.view());
 }
 

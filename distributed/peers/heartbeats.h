@@ -2,7 +2,8 @@
 // regularly that this task lives, and gets the views in which it says who else does.
 //
 // One heartbeat per interval, to the authority only. It is the request to join again, so that an authority
-// that was restarted hears of the lives that there are; one of them also tells it who is done. The answer
+// that was restarted hears of the lives that there are; one of them also tells it who is done. It may be
+// answered with a greater life than this task has, which it takes (authority.h says when). The answer
 // brings what has changed since the view of this task. What cannot wait for it, because somebody was lost,
 // comes in the answer to a Watch, a call that the authority holds until then; and who sees from a message
 // that the sender knows of a loss that it does not know (Envelope::last_loss) sends its next heartbeat at
@@ -72,7 +73,8 @@ class Heartbeats {
 
   void Beat();
   void Ask();
-  void OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answer);
+  // `held`: the life with which it was asked.
+  void OnAnswer(absl::Time sent, Incarnation held, const absl::StatusOr<JoinReply>& answer);
   // The authority has not answered, or has refused this task.
   void OnRefused(const absl::Status& why);
   // Holds a Watch at the authority for what comes after that view.

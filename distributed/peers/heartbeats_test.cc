@@ -229,6 +229,18 @@ TEST_F(JoiningTest, CallsThatWaitSayWhyTheAuthorityCannotBeReached) {
   EXPECT_THAT(why, HasSubstr("which lets tasks join, cannot be reached: ps:0 at 127.0.0.1:5002"));
 }
 
+// It was granted one that is too low.
+TEST_F(JoiningTest, ATaskTakesTheGreaterLifeThatAHeartbeatIsAnsweredWith) {
+  membership_.SetIncarnation(kGranted - 1);
+  Listen("127.0.0.1:5002");
+  const Heartbeats heartbeats(peers_, probes_, absl::Milliseconds(10));
+  ASSERT_TRUE(AwaitRequests("127.0.0.1:5002", 4));
+  EXPECT_EQ(membership_.incarnation(), kGranted);
+  absl::MutexLock lock(&mutex_);
+  EXPECT_EQ(joined_with_[0], kGranted - 1);
+  EXPECT_EQ(joined_with_.back(), kGranted) << "it says that it has taken it";
+}
+
 struct RefusedTest : HeartbeatsTest {
   RefusedTest() : HeartbeatsTest({"worker", 0}, absl::Milliseconds(50)) {}
 

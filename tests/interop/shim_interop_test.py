@@ -318,6 +318,11 @@ with tf.Session(server.target) as session:
     shown = subprocess.run([command, "serve", "--help"], env=dict(environment, PYTHONPATH=site, PATH="/usr/bin:/bin"), stdout=subprocess.PIPE, text=True,
                            check=True)
     assert "weir serve" in shown.stdout, shown.stdout
+    # Its libraries are its own: a program that it starts has others of these names.
+    launched = subprocess.run([command, "launch", "--workers=1", "--", "sh", "-c", 'echo "[$LD_LIBRARY_PATH]"'],
+                              env=dict(environment, PYTHONPATH=site, PATH="/usr/bin:/bin", LD_LIBRARY_PATH="/mine"), stdout=subprocess.PIPE, text=True,
+                              check=True)
+    assert "[/mine]" in launched.stdout, launched.stdout
 
 
 def in_process(weir):

@@ -32,6 +32,7 @@ constexpr int kMostSilences = 3;
 constexpr int kFirstRetryable = 128;
 constexpr absl::Duration kRestartPause = absl::Seconds(1);
 constexpr int kMostRestarts = 10;
+constexpr int64_t kTableSize = 180'000;
 
 bool IsPs(const TaskName& task) { return task.job == "ps"; }
 
@@ -73,6 +74,48 @@ class CountingJob::SaveListener final : public CheckpointSaverListener {
   World::Life& life_;
 };
 
+// The disk as one life of the chief has it: notes when that has changed what readers find.
+class CountingJob::NotedDisk final : public FileSystem {
+ public:
+  NotedDisk(FileSystem& disk, Trainer& trainer, World::Life& life)
+      : disk_(disk), trainer_(trainer), life_(life) {}
+
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
+    return disk_.OpenForReading(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    return disk_.Create(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
+    return disk_.CreateNew(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
+    return disk_.OpenForAppending(path);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    WEIR_RETURN_IF_ERROR(disk_.Rename(from, to));
+    // Claims and manifests have names of their lives.
+    const bool is_of_all = !absl::StartsWith(to.substr(to.rfind('/') + 1), ".");
+    if (is_of_all && !life_.world().is_over()) trainer_.last_rename = life_.world().time();
+    return absl::OkStatus();
+  }
+  absl::Status Remove(const std::string& path) override { return disk_.Remove(path); }
+  absl::Status CreateDirectories(const std::string& path) override { return disk_.CreateDirectories(path); }
+  absl::Status RemoveEmptyDirectory(const std::string& path) override {
+    return disk_.RemoveEmptyDirectory(path);
+  }
+  absl::Status SyncDirectory(const std::string& path) override { return disk_.SyncDirectory(path); }
+  absl::StatusOr<uint64_t> FileSize(const std::string& path) override { return disk_.FileSize(path); }
+  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+    return disk_.ListDirectory(path);
+  }
+
+ private:
+  FileSystem& disk_;
+  Trainer& trainer_;
+  World::Life& life_;
+};
+
 CountingJob::CountingJob(World& world, CountingJobOptions options, const NetworkOptions& network)
     : world_(world),
       options_(std::move(options)),
@@ -86,6 +129,7 @@ CountingJob::CountingJob(World& world, CountingJobOptions options, const Network
   }
   for (int i = 0; i < options_.num_guests; ++i) tasks_.push_back({"worker", options_.num_workers + i});
   if (options_.elects) CheckOffices();
+  disk_.set_sync_time(options_.sync_time);
 }
 
 void CountingJob::StartAll() {
@@ -115,7 +159,7 @@ World::Life& CountingJob::Start(const TaskName& task) {
   // Whoever starts a task thinks that all before it are dead. One that was stopped before it listened may
   // have come to do so since, when its successor had ended.
   for (World::Life* const life : lives) world_.network().TakeAddresses(life->process());
-  if (!lives.empty()) {
+  if (!lives.empty() && !options_.checkpoint_dir.empty()) {
     // The system gives a lock back when its holder is killed, a file server when it is silent for long.
     std::remove(absl::StrCat(options_.checkpoint_dir, "/.lock").c_str());
   }
@@ -193,6 +237,10 @@ void CountingJob::Train(Trainer& trainer, World::Life& life) {
   if (outcome.ok()) {
     outcome = TrainOn(trainer, life, task, **server);
     if (!world_.is_over()) trainer.trained = world_.time();
+    if (!world_.is_over() && options_.stay > absl::ZeroDuration()) {
+      life.Sleep(options_.stay);
+      CheckIdlePs();
+    }
     (*server)->Shutdown(outcome);
   }
   if (world_.is_over()) return;
@@ -229,8 +277,30 @@ absl::StatusOr<CountingJob::StepOfSession> CountingJob::BuildCounters(GraphBuild
     const auto after = g.ControlScope({count});
     train = g.AddNode("AssignAddVariableOp", {step.handle, one_step});
   }
+  StepOfSession count = [train](MonitoredSession& session) { return session.Run({}, {}, {train}).status(); };
+  if (options_.num_tables > 0) count = WithTables(g, std::move(count));
   WEIR_RETURN_IF_ERROR(g.status());
-  return StepOfSession([train](MonitoredSession& session) { return session.Run({}, {}, {train}).status(); });
+  return count;
+}
+
+CountingJob::StepOfSession CountingJob::WithTables(GraphBuilder& g, StepOfSession step) const {
+  std::vector<TensorRef> sums;
+  for (int i = 0; i < options_.num_tables; ++i) {
+    Tensor ones = Tensor::FromSpan<float>(Shape({kTableSize}), std::vector<float>(kTableSize, 1.0f));
+    const ModelVariable table = MakeVariable(g, absl::StrCat("table_", i), std::move(ones));
+    sums.push_back(ReduceSum(g, AddV2(g, table.value, table.value)));
+  }
+  return [sums, step = std::move(step)](MonitoredSession& session) -> absl::Status {
+    WEIR_RETURN_IF_ERROR(step(session));
+    if (session.should_stop()) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> read, session.Run({}, sums));
+    for (const Tensor& sum : read) {
+      if (sum.scalar<float>() != 2.0f * kTableSize) {
+        return absl::DataLossError(absl::StrCat("a table's sum is ", sum.scalar<float>()));
+      }
+    }
+    return absl::OkStatus();
+  };
 }
 
 absl::StatusOr<CountingJob::StepOfSession> CountingJob::BuildModel(GraphBuilder& g, const TaskConfig& task) {
@@ -243,12 +313,13 @@ absl::Status CountingJob::TrainOn(Trainer& trainer, World::Life& life, const Tas
                                   Server& server) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   WEIR_ASSIGN_OR_RETURN(const StepOfSession step, BuildModel(g, task));
+  NotedDisk disk(disk_, trainer, life);
   TrainingSessionOptions options;
   options.target = server.target();
   options.is_chief = task.is_chief();
   options.checkpoint_dir = options_.checkpoint_dir;
   options.scaffold = std::make_shared<Scaffold>();
-  options.scaffold->saver_options.file_system = &disk_;
+  options.scaffold->saver_options.file_system = &disk;
   options.checkpoint_listeners = {std::make_shared<SaveListener>(trainer, life)};
   options.hooks = {StopAtStepHook({.last_step = options_.last_step})};
   if (options_.sync_replicas) options.hooks.insert(options.hooks.begin(), SyncReplicasHook(task.is_chief()));
@@ -405,6 +476,11 @@ void CountingJob::CheckCheckpoints(std::vector<std::string>* violations) const {
     for (const Trainer& newer : trainers_) {
       if (older.task != newer.task || older.number >= newer.number || newer.saves.empty()) continue;
       const absl::Duration begin = newer.saves.front().at;
+      if (older.last_rename > begin) {
+        violations->push_back(absl::StrCat("two chiefs: ", older.life->name(), " renamed a file at ",
+                                           Seconds(older.last_rename), ", after ", newer.life->name(),
+                                           " had saved at ", Seconds(begin)));
+      }
       const auto late = std::find_if(older.saves.begin(), older.saves.end(),
                                      [&](const Trainer::Save& save) { return save.at > begin; });
       if (late == older.saves.end()) continue;
@@ -507,6 +583,17 @@ void CountingJob::CheckProgress(std::vector<std::string>* violations) const {
   }
 }
 
+void CountingJob::CheckIdlePs() {
+  const auto is_idle = [this](const Trainer& trainer) {
+    return trainer.life->is_killed() || trainer.trained > absl::ZeroDuration();
+  };
+  if (world_.is_over() || !std::all_of(trainers_.begin(), trainers_.end(), is_idle)) return;
+  left_behind_.clear();
+  for (const TaskName& task : tasks_) {
+    if (IsPs(task) && ps_servers_.contains(lives_.at(task).back())) CheckPs(task, &left_behind_);
+  }
+}
+
 void CountingJob::CheckPs(const TaskName& ps, std::vector<std::string>* violations) const {
   const LocalWorker& worker = ps_servers_.at(lives_.at(ps).back())->local_worker();
   const auto check = [&](int64_t count, absl::string_view what) {
@@ -536,6 +623,7 @@ std::vector<std::string> CountingJob::Violations() const {
   CheckDurable(&violations);
   CheckLives(&violations);
   violations.insert(violations.end(), wrong_offices_.begin(), wrong_offices_.end());
+  violations.insert(violations.end(), left_behind_.begin(), left_behind_.end());
   CheckProgress(&violations);
   CheckSaved(&violations);
   if (!HaveTrainersEnded()) return violations;

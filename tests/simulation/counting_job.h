@@ -16,13 +16,13 @@
 // * A step was applied to values that it has not read: those from before a restore, or of another life.
 // * A step was lost: a counter is below the acknowledged ones, though nothing was restored.
 // * A save that was acknowledged was gone later: the chief went on from an earlier step.
-// * A chief wrote a checkpoint after its successor had begun.
+// * A chief wrote a checkpoint, or a part of one that readers may find, after its successor had begun.
 // * Two ps were the authority at a time, or one in an office that is not greater than those before.
 // * The authority saw more lives of a task than there were, or lost one again and again that was there.
 // * The chief has ended well, but the newest checkpoint is not that of the last step.
 // * Synchronous replicas that wait for lost ones have other weights in the end than without faults.
 // * A step took longer than three leases after the network was whole again, or a program did not end.
-// * Plans or steps are left on a ps when all trainers have ended.
+// * Plans or steps are left on a ps when all trainers have ended, or only their sessions a while ago.
 // * A trainer has failed for good, unless it was superseded by a later life of its task. One that says that
 //   starting again may help, because a ps had to be started anew, is started again, as a launcher does it;
 //   so is one that could not write to its disk.
@@ -64,11 +64,20 @@ struct CountingJobOptions {
   absl::Duration pause = absl::Milliseconds(50);
   int64_t save_steps = 10;
   absl::Duration lease = absl::Seconds(10);
-  // How much longer than three leases a step may take: messages that take seconds are many.
+  // How much longer than three leases a step may take (negative: shorter): messages that take seconds are
+  // many.
   absl::Duration patience = absl::ZeroDuration();
+  // How long a trainer stays when its session has ended, before it says that it is done. When all have,
+  // nothing of them may be left on a ps, though none of them is done.
+  absl::Duration stay = absl::ZeroDuration();
   // How long a piece of a step of a trainer may have to wait for its processor.
   absl::Duration longest_delay_of_work = absl::ZeroDuration();
   std::string checkpoint_dir;  // of the test; empty: none
+  // How long its disk takes for a file.
+  absl::Duration sync_time = absl::ZeroDuration();
+  // After each step a trainer reads so many tables of the ps, of 720 KB each: with peer_limits "inbound=1" a
+  // ps has done its part of that, and said so, when the third waits for room on its way.
+  int num_tables = 0;
   // Of every task (ServerOptions::peer_limits).
   std::string peer_limits;
   // A store says which ps is the authority (distributed/election).
@@ -142,9 +151,11 @@ class CountingJob {
       int64_t step = 0;
     };
     std::vector<Save> saves;
+    absl::Duration last_rename;  // of a file that all lives of the chief write
     absl::Status outcome = absl::UnknownError("still running");
   };
   class SaveListener;
+  class NotedDisk;
 
   // `number`: of the task's lives.
   TaskConfig ConfigOf(const TaskName& task, int number = 0) const;
@@ -152,6 +163,8 @@ class CountingJob {
   void Train(Trainer& trainer, World::Life& life);
   using StepOfSession = std::function<absl::Status(MonitoredSession& session)>;
   absl::StatusOr<StepOfSession> BuildCounters(GraphBuilder& g, const TaskName& self);
+  // Also reads the tables, and looks whether they are whole.
+  StepOfSession WithTables(GraphBuilder& g, StepOfSession step) const;
   absl::StatusOr<StepOfSession> BuildModel(GraphBuilder& g, const TaskConfig& task);
   absl::Status TrainOn(Trainer& trainer, World::Life& life, const TaskConfig& task, Server& server);
   absl::Status Step(Trainer& trainer, absl::FunctionRef<absl::Status()> step);
@@ -174,6 +187,8 @@ class CountingJob {
   void CheckCheckpoints(std::vector<std::string>* violations) const;
   // Of it, what everything was well in.
   absl::Duration TimeSince(absl::Duration begin) const;
+  // When all sessions have ended: what is left of them.
+  void CheckIdlePs();
   // What a launcher does with a task that has ended.
   void RestartIfItHelps(const Trainer& trainer, const World::Life& life);
   // Superseded, as it should be, or started again after a ps was.
@@ -205,6 +220,7 @@ class CountingJob {
   const Server* in_office_ = nullptr;
   int num_offices_ = 0;
   std::vector<std::string> wrong_offices_;
+  std::vector<std::string> left_behind_;  // by sessions
 };
 
 }  // namespace weir

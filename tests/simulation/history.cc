@@ -72,7 +72,7 @@ History DrawHistory(uint64_t seed, const std::vector<Misfortune::Kind>& kinds, b
 // In a folder of its own.
 static Outcome RunIn(const std::string& folder, const History& history, bool keeps_trace) {
   CountingJobOptions options = history.job;
-  options.checkpoint_dir = folder;
+  if (history.saves) options.checkpoint_dir = folder;
   World world(history.seed, history.network, history.clocks);
   if (keeps_trace) world.scheduler().KeepTrace();
   CountingJob job(world, options, history.network);

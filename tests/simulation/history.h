@@ -16,6 +16,7 @@ struct History {
   NetworkOptions network;
   ClockOptions clocks;
   CountingJobOptions job;  // its checkpoint_dir is set by RunHistory
+  bool saves = true;       // false: the chief has no folder for checkpoints
   std::vector<Misfortune> misfortunes;
 };
 

@@ -87,6 +87,11 @@ TEST(KnownFaultsTest, AZombieChiefDoesNotSaveAfterItsSuccessor) {
                               .first = kChief,
                               .second = kPs};
   EXPECT_THAT(WhatGoesWrong(history, {replace}), IsEmpty());
+  // In the middle of a file, whose name it has looked for.
+  history.job.sync_time = absl::Milliseconds(20);
+  Misfortune soon = replace;
+  soon.length = absl::Seconds(4);
+  EXPECT_THAT(WhatGoesWrong(history, {soon}), IsEmpty());
 }
 
 // Mended: the first attempt had initialised the variables before it failed; the workers trained; the second
@@ -120,6 +125,25 @@ TEST(KnownFaultsTest, NoPlanIsLeftWhenANoticeIsLost) {
     const Misfortune flap = {
         .kind = Kind::kFlap, .at = absl::Milliseconds(300), .length = length, .first = kChief, .second = kPs};
     EXPECT_THAT(WhatGoesWrong({}, {flap}), Not(Contains("leaked")));
+    // Also where the owner is there, and not done.
+    History history;
+    history.job.stay = absl::Minutes(1);
+    EXPECT_THAT(WhatGoesWrong(history, {flap}), Not(Contains("leaked")));
+  }
+}
+
+// The same for what a ps sends to another one: it tells the trainer, which waits for the other one's part.
+TEST(KnownFaultsTest, APushBetweenTwoPsThatFailsEndsItsStep) {
+  for (const TaskName& from : {kPs, kSecondPs}) {
+    const Misfortune flap = {.kind = Kind::kFlapOneWay,
+                             .at = absl::Milliseconds(600),
+                             .length = absl::Milliseconds(2500),
+                             .first = from,
+                             .second = from == kPs ? kSecondPs : kPs};
+    History history;
+    history.job.num_ps = 2;
+    history.job.num_workers = 2;
+    EXPECT_THAT(WhatGoesWrong(history, {flap}), IsEmpty()) << from.ToString();
   }
 }
 
@@ -151,6 +175,26 @@ TEST(KnownFaultsTest, AStepOfAProcessThatIsSupersededEnds) {
   EXPECT_THAT(WhatGoesWrong({}, {replace, kill}), IsEmpty());
 }
 
+// The same where the ps had said that its part is done, so that no call was under way, and what it was still
+// to send had no room on its way until it knew the successor. It would end when a lease has passed, for who
+// is superseded hears nobody: that is too late here.
+TEST(KnownFaultsTest, AStepOfAProcessThatIsSupersededEndsWhereNoCallIsUnderWay) {
+  for (const TaskName& task : {kChief, kWorker}) {
+    const Misfortune replace = {.kind = Kind::kReplace,
+                                .at = absl::Milliseconds(400),
+                                .length = absl::Milliseconds(700),
+                                .first = task,
+                                .second = kPs};
+    History history;
+    history.job.num_tables = 3;
+    history.job.peer_limits = "inbound=1";
+    history.job.last_step = 15;
+    history.job.lease = absl::Minutes(1);
+    history.job.patience = absl::Seconds(30) - 3 * history.job.lease;
+    EXPECT_THAT(WhatGoesWrong(history, {replace}, 60, absl::Milliseconds(3)), IsEmpty()) << task.ToString();
+  }
+}
+
 // Mended: the last save lost the ps, which was there again a moment later, and the job had failed.
 TEST(KnownFaultsTest, AChiefThatLosesThePsAtTheEndSavesAllTheSame) {
   const Misfortune cut = {.kind = Kind::kCut,
@@ -178,6 +222,10 @@ TEST(KnownFaultsTest, NobodyWaitsForAChiefThatIsDone) {
                            .first = kPs,
                            .second = kWorker};
   EXPECT_THAT(WhatGoesWrong({}, {cut, kill}), IsEmpty());
+  // Without a folder that says that the chief has ended.
+  History history;
+  history.saves = false;
+  EXPECT_THAT(WhatGoesWrong(history, {cut, kill}), IsEmpty());
 }
 
 // Mended: the checkpoint contained the step, and its answer was lost with the ps. It was applied to the
@@ -604,6 +652,28 @@ TEST(KnownFaultsTest, AProcessIsNotSupersededByTheOneBeforeWhenTheAuthorityWasSt
   history.job.lease = absl::Seconds(3);
   history.job.num_ps = 2;
   EXPECT_THAT(WhatGoesWrong(history, {pause, kill}, 60, absl::Milliseconds(11)), IsEmpty());
+}
+
+// Mended: the authority and a trainer were started again at the same time, the authority on a machine whose
+// clock is behind that of the one before. It heard of the lives that there are when the trainer had a lower
+// one already, in which the other ps refused it for ever.
+TEST(KnownFaultsTest, ATaskThatJoinsAnAuthorityWhoseClockIsBehindIsHeardByTheOthers) {
+  for (const TaskName& task : {kChief, kWorker}) {
+    const Misfortune anew = {.kind = Kind::kKill,
+                             .at = absl::Milliseconds(900),
+                             .length = absl::Milliseconds(500),
+                             .first = kPs,
+                             .second = task};
+    const Misfortune kill = {.kind = Kind::kKill,
+                             .at = absl::Milliseconds(700),
+                             .length = absl::Milliseconds(701),
+                             .first = task,
+                             .second = kPs};
+    History history;
+    history.job.num_ps = 2;
+    history.clocks = {.most_ahead = absl::Hours(3), .lives_move = true};
+    EXPECT_THAT(WhatGoesWrong(history, {anew, kill}), IsEmpty()) << task.ToString();
+  }
 }
 
 // Not a fault of the protocol: a process that was replaced before its first line took the port in a moment

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -24,6 +25,7 @@ class SimulatedDisk::Writable final : public WritableFile {
   absl::Status Sync() override {
     WEIR_RETURN_IF_ERROR(disk_.Fail("sync", path()));
     WEIR_RETURN_IF_ERROR(written_->Flush());
+    disk_.AwaitSync();
     file_->safe = file_->bytes;
     return absl::OkStatus();
   }
@@ -34,6 +36,14 @@ class SimulatedDisk::Writable final : public WritableFile {
   const std::unique_ptr<WritableFile> written_;
   const std::shared_ptr<File> file_;
 };
+
+void SimulatedDisk::AwaitSync() {
+  if (sync_time_ == absl::ZeroDuration()) return;
+  absl::Mutex mutex;
+  absl::MutexLock lock(&mutex);
+  bool never = false;
+  scheduler_.Await(mutex, absl::Condition(&never), scheduler_.now() + sync_time_);
+}
 
 absl::Status SimulatedDisk::Fail(absl::string_view what, const std::string& path) {
   constexpr size_t kFailsOneIn = 3;

@@ -6,7 +6,8 @@
 // no more; one that fails does that with every third call that changes something, by chance. When the power
 // is lost, what was not synced may be there or not: of a file its bytes, all, a part or none, of a folder its
 // entries, each by itself (as in kernels/formats/failing_power.h, with chance in place of every combination).
-// What was written past this object stays.
+// What was written past this object stays. Where it is slow, who syncs a file waits, on a thread of the
+// simulation.
 //
 // Thread safety: as the scheduler's.
 #pragma once
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/simulation/scheduler.h"
 
@@ -32,6 +34,8 @@ class SimulatedDisk final : public FileSystem {
   explicit SimulatedDisk(Scheduler& scheduler) : scheduler_(scheduler) {}
 
   void set_state(State state) { state_ = state; }
+  // How long a file takes to be safe.
+  void set_sync_time(absl::Duration sync_time) { sync_time_ = sync_time; }
   // Of whoever writes: after that nothing of it may write any more.
   void LosePower();
 
@@ -62,6 +66,7 @@ class SimulatedDisk final : public FileSystem {
   };
   using Entries = std::map<std::string, std::shared_ptr<File>>;
 
+  void AwaitSync();
   // An error where the disk has one for this call.
   absl::Status Fail(absl::string_view what, const std::string& path);
   std::string BytesAfterPowerLoss(const File& file);
@@ -69,6 +74,7 @@ class SimulatedDisk final : public FileSystem {
   Scheduler& scheduler_;
   FileSystem& files_ = PosixFileSystem();
   State state_ = State::kGood;
+  absl::Duration sync_time_ = absl::ZeroDuration();
   Entries now_, safe_;  // of the files that were created here
 };
 

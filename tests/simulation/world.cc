@@ -60,7 +60,7 @@ SimulatedClock World::DrawClock(absl::string_view name) {
   const int64_t most_ahead = absl::ToInt64Milliseconds(clocks_.most_ahead);
   const auto [place, is_new] = clocks_of_tasks_.try_emplace(std::string(name.substr(0, name.find(' '))));
   SimulatedClock& clock = place->second;
-  if (is_new) {
+  if (is_new || clocks_.lives_move) {
     clock.ahead = absl::Milliseconds(draw(most_ahead));
     clock.drift = draw(clocks_.most_drift);
   }

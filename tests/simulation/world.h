@@ -31,10 +31,12 @@
 namespace weir {
 
 // How far the clocks of the tasks may differ from the world's, either way. Zero: they show its time. Lives of
-// one task are on one machine: their clocks show the same, but begin to count at different times.
+// one task are on one machine, so that their clocks show the same, but begin to count at different times;
+// `lives_move`: each is on a machine of its own.
 struct ClockOptions {
   absl::Duration most_ahead;
   int64_t most_drift = 0;  // millionths
+  bool lives_move = false;
 };
 
 class World {

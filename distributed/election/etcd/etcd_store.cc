@@ -8,7 +8,6 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <set>
@@ -70,6 +69,8 @@ class EtcdStore final : public AuthorityStore {
           grpc::CreateCustomChannel("dns:///" + server, credentials, arguments);
       servers_.push_back({server, TransactionStub(channel), AuthenticationStub(channel)});
     }
+    absl::MutexLock lock(&shared_->calls_mutex);
+    shared_->num_open.resize(servers_.size());
   }
 
   ~EtcdStore() override {
@@ -134,7 +135,8 @@ class EtcdStore final : public AuthorityStore {
     std::set<grpc::ClientContext*> calls ABSL_GUARDED_BY(calls_mutex);  // that may be cancelled
     int num_calls ABSL_GUARDED_BY(calls_mutex) = 0;                     // that own the channel
     std::string token ABSL_GUARDED_BY(calls_mutex);                     // of all servers
-    std::atomic<size_t> asked{0};                                       // which server, modulo their number
+    size_t preferred ABSL_GUARDED_BY(calls_mutex) = 0;                  // the server that has answered last
+    std::vector<int> num_open ABSL_GUARDED_BY(calls_mutex);  // questions that each has not answered
   };
   // One read or replacement: a transaction, and what it takes to be a user.
   struct Question {
@@ -142,23 +144,34 @@ class EtcdStore final : public AuthorityStore {
     AuthorityRecord put;
     std::chrono::system_clock::time_point deadline;
     Then then;
-    size_t asked;
+    size_t number;  // of the server
     Server* server;
     bool has_new_token = false;
   };
 
   void Run(etcd::Transaction transaction, const AuthorityRecord& put, absl::Duration timeout, Then then) {
-    const size_t asked = shared_->asked;
     const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout);
-    const auto question = std::make_shared<Question>(Question{
-        std::move(transaction), put, deadline, std::move(then), asked, &servers_[asked % servers_.size()]});
     std::string token;
+    size_t number = 0;
     {
       absl::MutexLock lock(&shared_->calls_mutex);
       token = shared_->token;
+      number = ChooseServerLocked();
+      ++shared_->num_open[number];
     }
+    const auto question = std::make_shared<Question>(
+        Question{std::move(transaction), put, deadline, std::move(then), number, &servers_[number]});
     if (user_.name.empty() || !token.empty()) return Transact(question, token);
     Authenticate(question);
+  }
+
+  // The next one that owes no answer. A silent server would take this question's time, too.
+  size_t ChooseServerLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->calls_mutex) {
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      const size_t number = (shared_->preferred + i) % servers_.size();
+      if (shared_->num_open[number] == 0) return number;
+    }
+    return shared_->preferred;
   }
 
   void Authenticate(const std::shared_ptr<Question>& question) {
@@ -232,9 +245,15 @@ class EtcdStore final : public AuthorityStore {
   }
 
   void Finish(const Question& question, const grpc::Status& status, const etcd::TransactionAnswer& answer) {
-    // The next one, unless somebody else has gone on already.
-    size_t expected = question.asked;
-    if (!status.ok()) shared_->asked.compare_exchange_strong(expected, question.asked + 1);
+    {
+      absl::MutexLock lock(&shared_->calls_mutex);
+      --shared_->num_open[question.number];
+      if (status.ok()) {
+        shared_->preferred = question.number;
+      } else if (shared_->preferred == question.number) {
+        shared_->preferred = (question.number + 1) % servers_.size();
+      }
+    }
     const std::string& server = question.server->address;
     absl::ReaderMutexLock lock(&shared_->mutex);
     if (shared_->is_over) return;

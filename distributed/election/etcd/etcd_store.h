@@ -7,7 +7,10 @@
 // Where etcd has users, it is asked as one, whose name and password are in a file. (Without TLS the password
 // crosses the network in the clear.)
 //
-// Of several addresses one is asked after the other while they do not answer. Threads: gRPC's.
+// Of several addresses the one that has answered last is asked, and the next one when it fails, or owes an
+// answer to an earlier question: who asks in time again and again, as an election does, is not held up by
+// servers that accept calls and say nothing. A replacement may so be asked for at two servers; as it is of
+// what was there before, at most one succeeds. Threads: gRPC's.
 #pragma once
 
 #include <memory>

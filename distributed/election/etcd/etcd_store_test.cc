@@ -24,8 +24,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "distributed/election/etcd/etcd.pb.h"
 #include "distributed/keys/key_files.h"
 #include "distributed/launch/child_process.h"
 #include "distributed/launch/free_ports.h"
@@ -234,6 +236,129 @@ TEST(EtcdStoreTest, ATokenThatCannotBeSentIsAnError) {
     }
     EXPECT_EQ(num_transactions, 0) << "nothing is asked with it";
   }
+}
+
+// One etcd of several servers, as far as an election sees it, some of which take questions and say nothing.
+class ServersOfOneEtcd {
+ public:
+  explicit ServersOfOneEtcd(int num_servers) : num_questions_(num_servers), is_silent_(num_servers, false) {
+    for (int i = 0; i < num_servers; ++i) {
+      listeners_.push_back(
+          transport_
+              ->Listen("127.0.0.1:0",
+                       [this, i](std::shared_ptr<IncomingCall> call) { Answer(i, std::move(call)); })
+              .value());
+    }
+  }
+
+  std::string url() const {
+    std::vector<std::string> addresses;
+    for (const auto& listener : listeners_) addresses.push_back(listener->address());
+    return absl::StrCat("etcd://", absl::StrJoin(addresses, ","), "/job");
+  }
+  // Those from `first` on, in a circle.
+  void Silence(int first, int how_many) {
+    absl::MutexLock lock(&mutex_);
+    for (int i = 0; i < how_many; ++i) is_silent_[(first + i) % is_silent_.size()] = true;
+  }
+  // Which server has answered last; -1: none.
+  int last() const {
+    absl::MutexLock lock(&mutex_);
+    return last_;
+  }
+  int num_questions(int server) const {
+    absl::MutexLock lock(&mutex_);
+    return num_questions_[server];
+  }
+
+ private:
+  void Answer(int server, std::shared_ptr<IncomingCall> call) {
+    etcd::Transaction asked;
+    const Frame& request = call->request();
+    if (!request.payloads.empty()) asked.ParseFromString(std::string(request.payloads[0].bytes()));
+    etcd::TransactionAnswer answer;
+    {
+      absl::MutexLock lock(&mutex_);
+      ++num_questions_[server];
+      if (is_silent_[server]) {
+        held_.push_back(std::move(call));
+        return;
+      }
+      last_ = server;
+      bool is_as_expected = true;
+      for (const etcd::Compare& compare : asked.compare()) {
+        is_as_expected = is_as_expected && (compare.target() == etcd::Compare::MOD
+                                                ? compare.mod_revision() == record_.mod_revision()
+                                                : compare.value() == record_.value());
+      }
+      answer.set_succeeded(is_as_expected);
+      for (const etcd::Operation& operation : is_as_expected ? asked.success() : asked.failure()) {
+        etcd::OperationAnswer& done = *answer.add_responses();
+        if (operation.has_put()) {
+          record_.set_key(operation.put().key());
+          record_.set_value(operation.put().value());
+          record_.set_mod_revision(++revision_);
+        } else if (record_.mod_revision() != 0) {
+          *done.mutable_range()->add_kvs() = record_;
+        } else {
+          done.mutable_range();
+        }
+      }
+      answer.mutable_header()->set_revision(revision_);
+    }
+    Frame reply;
+    reply.payloads.push_back(Payload::OfString(answer.SerializeAsString()));
+    call->Reply(std::move(reply));
+  }
+
+  mutable absl::Mutex mutex_;
+  etcd::KeyValue record_ ABSL_GUARDED_BY(mutex_);
+  int64_t revision_ ABSL_GUARDED_BY(mutex_) = 1;
+  int last_ ABSL_GUARDED_BY(mutex_) = -1;
+  std::vector<int> num_questions_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> is_silent_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<IncomingCall>> held_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<Transport> transport_ = MakeGrpcTransport({}).value();
+  std::vector<std::unique_ptr<Listener>> listeners_;
+};
+
+// It waited for the time limit of a question before it asked the next server.
+TEST(EtcdStoreTest, AServerThatOwesAnAnswerIsNotAskedTheNextQuestion) {
+  ServersOfOneEtcd servers(3);
+  servers.Silence(0, 2);
+  const auto store = MakeEtcdStore(servers.url(), {}).value();
+  std::atomic<int> num_answers{0};
+  for (int server = 0; server < 2; ++server) {
+    store->Read(absl::Hours(1), [&](const absl::StatusOr<Stored>&) { ++num_answers; });
+    ASSERT_TRUE(Eventually([&] { return servers.num_questions(server) == 1; })) << server;
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Etcd::Read(*store).value().revision, 0);
+  EXPECT_EQ(num_answers, 0);
+  EXPECT_EQ(servers.num_questions(0) + servers.num_questions(1), 2);
+}
+
+// An authority lost its office, because it spent the time that it has for a record on the silent ones.
+TEST(EtcdStoreTest, AnAuthorityKeepsItsOfficeWhenTwoOfFiveServersFallSilent) {
+  ServersOfOneEtcd servers(5);
+  ClusterSpec cluster;
+  const std::vector<int> ports = FindFreePorts(2).value();
+  ASSERT_TRUE(cluster.AddTask(kPs0, absl::StrCat("127.0.0.1:", ports[0])).ok());
+  ASSERT_TRUE(cluster.AddTask(kWorker, absl::StrCat("127.0.0.1:", ports[1])).ok());
+  ServerOptions options;
+  options.lease = absl::Seconds(5);
+  options.num_threads = 1;
+  options.authority_store = servers.url();
+  const auto ps = Server::Start(TaskConfig::Create(cluster, kPs0).value(), options).value();
+  const Membership& members = ps->membership();
+  ASSERT_TRUE(Eventually([&] { return members.HoldsOffice(); }));
+  const int silent = servers.last();
+  servers.Silence(silent, 2);
+  // Until the office has long ended that it has now.
+  for (const absl::Time end = absl::Now() + 2 * options.lease; absl::Now() < end;) {
+    ASSERT_TRUE(members.HoldsOffice());
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  EXPECT_NE(servers.last(), silent);
 }
 
 struct EtcdTest : ::testing::Test {

@@ -1,0 +1,118 @@
+#include "distributed/collectives/peer_group.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/cluster_spec.h"
+#include "distributed/membership.h"
+#include "distributed/peers/peers.h"
+#include "distributed/task_name.h"
+#include "distributed/transport/inproc/inproc_transport.h"
+#include "distributed/transport/transport.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+constexpr int kSize = 3;
+// Of ranks 1 and 2, which nobody grants.
+constexpr Incarnation kFirstLife = 5, kSecondLife = 6;
+
+TaskName TaskOf(int rank) { return {"worker", rank}; }
+
+// A task as far as its group needs it: nobody says that it lives, and nobody finds it lost, but the test.
+class Rank {
+ public:
+  Rank(Transport& transport, const ClusterSpec& cluster, int rank, Incarnation life)
+      : membership_({.self = TaskOf(rank), .cluster = cluster, .lease = absl::Hours(1)}),
+        peers_(cluster, transport, membership_),
+        group_({TaskOf(0), TaskOf(1), TaskOf(2)}, {"a", "b", "c"}, peers_) {
+    if (rank > 0) {
+      membership_.SetIncarnation(life);
+      membership_.OnHeartbeatAnswered(membership_.environment().SteadyNow());
+    }
+    membership_.AddLossListener([this](const TaskName& task, Incarnation lost, const absl::Status& reason) {
+      peers_.OnLoss(task, lost, reason);
+      group_.OnLoss(task, lost, reason);
+    });
+    listener_ = transport
+                    .Listen(cluster.address(TaskOf(rank)).value(),
+                            [this](std::shared_ptr<IncomingCall> call) { group_.Handle(std::move(call)); })
+                    .value();
+  }
+  ~Rank() {
+    listener_->Shutdown();
+    peers_.ShutdownAndWait();
+  }
+
+  Membership& membership() { return membership_; }
+  PeerGroup& group() { return group_; }
+  uint64_t generation() const { return group_.ranks()->generation(); }
+
+ private:
+  Membership membership_;
+  Peers peers_;
+  PeerGroup group_;
+  std::unique_ptr<Listener> listener_;
+};
+
+struct PeerGroupTest : ::testing::Test {
+  PeerGroupTest() {
+    for (int rank = 0; rank < kSize; ++rank) {
+      EXPECT_TRUE(cluster.AddTask(TaskOf(rank), absl::StrCat("127.0.0.1:", 5000 + rank)).ok());
+    }
+    for (int rank = 0; rank < kSize; ++rank) Start(rank, kFirstLife);
+  }
+  void Start(int rank, Incarnation life) {
+    ranks[rank].reset();
+    ranks[rank] = std::make_unique<Rank>(*transport, cluster, rank, life);
+  }
+  // True when all are in the same generation then.
+  bool Form() {
+    std::vector<std::thread> threads;
+    for (const auto& rank : ranks) {
+      threads.emplace_back([&] {
+        const absl::Status formed =
+            static_cast<CollectiveGroup&>(rank->group()).Form(absl::Now() + absl::Minutes(1));
+        EXPECT_TRUE(formed.ok()) << formed;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return AreTogether();
+  }
+  bool AreTogether() const {
+    const uint64_t first = ranks[0]->generation();
+    return first != 0 && ranks[1]->generation() == first && ranks[2]->generation() == first;
+  }
+
+  ClusterSpec cluster;
+  const std::unique_ptr<Transport> transport = MakeInprocTransport(MakeInprocNetwork());
+  std::unique_ptr<Rank> ranks[kSize];
+};
+
+// Rank 0 hears of a rank's new life before rank 1 does. That ended the group that had just been formed, and
+// all formed it again.
+TEST_F(PeerGroupTest, AnEarlierLifeOfARankThatIsLostDoesNotEndTheGroup) {
+  ASSERT_TRUE(Form());
+  ASSERT_TRUE(ranks[1]->membership().OnSignOfLife(TaskOf(2), kFirstLife).ok());
+  Start(2, kSecondLife);
+  ASSERT_TRUE(Form());
+  // Its first message to rank 1.
+  ASSERT_TRUE(ranks[1]->membership().OnSignOfLife(TaskOf(2), kSecondLife).ok());
+  EXPECT_TRUE(AreTogether());
+  // On other threads, what they have heard may be reported later.
+  for (const int other : {0, 1}) {
+    ranks[other]->group().OnLoss(TaskOf(2), kFirstLife, absl::UnavailableError("it restarted"));
+    EXPECT_TRUE(AreTogether()) << "rank " << other;
+  }
+  // The life that is in the group does end it.
+  ranks[1]->group().OnLoss(TaskOf(2), kSecondLife, absl::UnavailableError("it was killed"));
+  EXPECT_EQ(ranks[1]->generation(), 0u);
+}
+
+}  // namespace
+}  // namespace weir
