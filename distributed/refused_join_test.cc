@@ -182,6 +182,18 @@ TEST_F(RefusedJoinTest, AnotherAddressOfAParameterServer) {
                                      ", while that of ps:0 has it at ", At(1))));
 }
 
+// The other parameter server has let it in.
+TEST_F(RefusedJoinTest, NobodyAtTheAddressOfAParameterServer) {
+  const std::string spec = absl::StrCat("ps|", At(0), ";", At(1), ",worker|", At(2));
+  const auto ps = Start(spec, {"ps", 0});
+  const auto worker = Start(spec, {"worker", 0});
+  const absl::Status end = Train(*worker, absl::Seconds(2));
+  EXPECT_EQ(ExitCodeFor(end), kExitRetryable) << end;
+  EXPECT_THAT(std::string(end.message()),
+              AllOf(HasSubstr(absl::StrCat("ps:1 at ", At(1), ": ")), HasSubstr("did not answer within"),
+                    HasSubstr("; nobody listens there")));
+}
+
 TEST_F(RefusedJoinTest, AnotherTaskAtTheAddressOfTheAuthority) {
   const auto other = Start(absl::StrCat("ps|", At(0), ";", At(1), ",worker|", At(2)), {"ps", 1});
   const auto worker = Start(absl::StrCat("ps|", At(1), ",worker|", At(2)), {"worker", 0});

@@ -1,4 +1,4 @@
-#include "distributed/doctor/tcp_probe.h"
+#include "distributed/tcp_probe.h"
 
 #include <netdb.h>
 #include <poll.h>
