@@ -20,6 +20,7 @@
 namespace weir {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -648,6 +649,7 @@ TEST_P(HorovodTest, ALostRankIsWaitedForAsLongAsTheProgramSays) {
   constexpr int kRanks = 3;
   MakeCluster(kRanks);
   std::vector<absl::Status> ends(kRanks);
+  ::testing::internal::CaptureStderr();
   OnAllRanks(kRanks, [&](int rank) {
     const auto server = Start(rank);
     const Trained trained =
@@ -655,6 +657,9 @@ TEST_P(HorovodTest, ALostRankIsWaitedForAsLongAsTheProgramSays) {
     ends[rank] = trained.status;
     server->Shutdown(trained.status);
   });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ContainsRegex("rank 0 \\(worker:0\\) has waited 1[0-9]s to form the group of 3 ranks "
+                            "\\([0-9]+s? left\\), for rank 1 \\(worker:1\\)"));
   for (const int rank : {0, 2}) {
     EXPECT_EQ(ExitCodeFor(ends[rank]), kExitRetryable) << ends[rank];
     EXPECT_THAT(std::string(ends[rank].message()), HasSubstr("rank 1 (worker:1)")) << rank;
