@@ -20,7 +20,8 @@
 // An authority that was started, or took office, later than the process that asks does not know whether
 // another process has replaced it; nor does one that knows of another process that was started at about the
 // same time, or later. Then the process that answers at the task's address is asked first (MayBeReplaced;
-// membership_service.h does it).
+// membership_service.h does it). So is it where the process that asks says that it is at another address than
+// the task's, while the task is alive: nobody would find it, so it may not end the one that is found.
 //
 // One that holds a life which an authority before this one has granted may have been replaced too, and its
 // successor have ended since, so that nobody is left who knows it. It keeps its life at first, and is looked

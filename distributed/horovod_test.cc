@@ -20,6 +20,7 @@
 namespace weir {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -115,6 +116,40 @@ Trained TrainRank(Server& server, int64_t last_step, const DistributedOptimizerO
   trained.table = Values(values[2]);
   trained.status = (*session)->Close();
   return trained;
+}
+
+// What they print is a mean of all ranks, and none prints in the same steps as another: as after one of them
+// was started again.
+TEST_P(HorovodTest, RanksPrintWhatTheyComputeTogetherInStepsOfTheirOwn) {
+  MakeCluster(2);
+  const auto first = Start(0), second = Start(1);
+  std::vector<std::vector<std::string>> lines(2);
+  std::vector<absl::Status> ends(2);
+  OnAllRanks(2, [&](int rank) {
+    Server& server = rank == 0 ? *first : *second;
+    const auto hvd = Horovod::Init(server).value();
+    GraphBuilder g(StandardOps());
+    const LinearModel model(g);
+    Node* const train =
+        hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, model.loss, GlobalStep(g)).value();
+    TrainingSessionOptions options;
+    options.target = server.target();
+    options.session.operation_timeout = absl::Seconds(10);
+    options.hooks = {hvd->BroadcastGlobalVariablesHook(), StopAtStepHook({.last_step = 6}),
+                     LoggingTensorHook(
+                         {.tensors = {{"loss", hvd->AllReduce(g, model.loss)}},
+                          .every_steps = 2 + rank,
+                          .formatter = [](absl::Span<const Tensor>) { return "a line"; },
+                          .sink = [&lines, rank](const std::string& line) { lines[rank].push_back(line); }})};
+    const auto session = MonitoredTrainingSession(g, options).value();
+    for (int64_t step = 0; ends[rank].ok() && !session->should_stop(); ++step) {
+      ends[rank] = session->Run(BatchOf(model, rank, step), {}, {train}).status();
+    }
+    if (ends[rank].ok()) ends[rank] = session->Close();
+  });
+  for (const absl::Status& end : ends) EXPECT_TRUE(end.ok()) << end;
+  EXPECT_EQ(lines[0].size(), 3);
+  EXPECT_EQ(lines[1].size(), 2);
 }
 
 // The same with one process and the gradients of all ranks' batches.
@@ -614,6 +649,7 @@ TEST_P(HorovodTest, ALostRankIsWaitedForAsLongAsTheProgramSays) {
   constexpr int kRanks = 3;
   MakeCluster(kRanks);
   std::vector<absl::Status> ends(kRanks);
+  ::testing::internal::CaptureStderr();
   OnAllRanks(kRanks, [&](int rank) {
     const auto server = Start(rank);
     const Trained trained =
@@ -621,6 +657,9 @@ TEST_P(HorovodTest, ALostRankIsWaitedForAsLongAsTheProgramSays) {
     ends[rank] = trained.status;
     server->Shutdown(trained.status);
   });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ContainsRegex("rank 0 \\(worker:0\\) has waited 1[0-9]s to form the group of 3 ranks "
+                            "\\([0-9]+s? left\\), for rank 1 \\(worker:1\\)"));
   for (const int rank : {0, 2}) {
     EXPECT_EQ(ExitCodeFor(ends[rank]), kExitRetryable) << ends[rank];
     EXPECT_THAT(std::string(ends[rank].message()), HasSubstr("rank 1 (worker:1)")) << rank;

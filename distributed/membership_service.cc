@@ -198,9 +198,13 @@ void MembershipService::Join(Request& request) {
     return Refuse(request, is_ours);
   }
   // Not of one that says that it is elsewhere: a guest, or a task behind another address (NoteDifferences).
-  const bool is_at_address =
-      membership_.IsSeed(envelope.sender) && call->address == peers_.AddressOf(envelope.sender);
-  if (is_at_address && authority_.MayBeReplaced(RequestOf(envelope, *call)))
+  const bool is_seed = membership_.IsSeed(envelope.sender);
+  const bool is_at_address = is_seed && call->address == peers_.AddressOf(envelope.sender);
+  // Nobody would find it if it is not behind another address: it shall not end the process that is found.
+  const bool may_be_stray = is_seed && !is_at_address && !call->address.empty() &&
+                            envelope.sender_incarnation == 0 &&
+                            membership_.state(envelope.sender) == Membership::State::kAlive;
+  if (may_be_stray || (is_at_address && authority_.MayBeReplaced(RequestOf(envelope, *call))))
     return LookAndJoin(request, *call);
   Join(request, *call);
   if (is_at_address && authority_.BeginLook(RequestOf(envelope, *call))) {
@@ -300,10 +304,16 @@ void MembershipService::OnLooked(const Request& request, const JoinCall& call,
     if (!replaced.ok()) return Reply(request, replaced);
   }
   const TaskName& task = request.envelope.sender;
-  const std::string place = absl::StrCat(task.ToString(), " at ", peers_.AddressOf(task));
+  const std::string expected = peers_.AddressOf(task);
+  const std::string place = absl::StrCat(task.ToString(), " at ", expected);
+  const std::string elsewhere =
+      call.address.empty() || call.address == expected
+          ? ""
+          : absl::StrCat(", where the others look for it, and this one says that it is at ",
+                         call.address.substr(0, kMaxShownAddress));
   Reply(request,
         absl::UnavailableError(
-            looked.ok() ? absl::StrCat("another process is ", place, ": this one is to ask again")
+            looked.ok() ? absl::StrCat("another process is ", place, elsewhere, ": this one is to ask again")
                         : absl::StrCat(membership_.self().ToString(), " cannot ask ", place,
                                        " whether another process is it: ",
                                        is_refused ? "nobody listens there" : looked.status().message())));

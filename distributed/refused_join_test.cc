@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr absl::Duration kLease = absl::Milliseconds(300);
 
@@ -81,7 +82,7 @@ TEST_F(RefusedJoinTest, AnotherToken) {
     }
   }
   EXPECT_THAT(Metrics(*ps), HasSubstr("weir_refused_calls_total{kind=\"token\"} "));
-  EXPECT_THAT(Metrics(*ps), ::testing::Not(HasSubstr("weir_refused_calls_total{kind=\"token\"} 0\n")));
+  EXPECT_THAT(Metrics(*ps), Not(HasSubstr("weir_refused_calls_total{kind=\"token\"} 0\n")));
 }
 
 TEST_F(RefusedJoinTest, AnotherClusterSpec) {
@@ -135,6 +136,39 @@ TEST_F(RefusedJoinTest, AnotherAddressOfItself) {
                                      ", while that of ps:0 has it at ", At(1))));
 }
 
+// The others would look for it where the process is that works for them.
+TEST_F(RefusedJoinTest, AnotherAddressOfATaskThatIsThere) {
+  const std::string spec = absl::StrCat("ps|", At(0), ",worker|", At(1));
+  const auto ps = Start(spec, {"ps", 0});
+  const auto worker = Start(spec, {"worker", 0});
+  CounterModel model(*worker);
+  ASSERT_TRUE(worker->CreateSession(model.g.graph()).ok());
+  ASSERT_EQ(ps->membership().state({"worker", 0}), MemberState::kAlive);
+  const auto second = Start(absl::StrCat("ps|", At(0), ",worker|", At(2)), {"worker", 0});
+  const absl::Status end = Train(*second, absl::Seconds(3));
+  EXPECT_EQ(ExitCodeFor(end), kExitRetryable) << end;
+  EXPECT_THAT(
+      std::string(end.message()),
+      HasSubstr(absl::StrCat("another process is worker:0 at ", At(1),
+                             ", where the others look for it, and this one says that it is at ", At(2))));
+  EXPECT_TRUE(worker->membership().superseded().ok()) << worker->membership().superseded();
+  CounterModel another(*worker);
+  EXPECT_TRUE(worker->CreateSession(another.g.graph()).ok());
+}
+
+// It is neither the task that is asked nor the first one.
+TEST_F(RefusedJoinTest, AnotherTokenOfAParameterServer) {
+  const std::string spec = absl::StrCat("ps|", At(0), ";", At(1), ",worker|", At(2));
+  const auto ps = Start(spec, {"ps", 0}, "the-token-of-this-job");
+  const auto other = Start(spec, {"ps", 1}, "the-token-of-another-job");
+  const auto worker = Start(spec, {"worker", 0}, "the-token-of-this-job");
+  const absl::Status end = Train(*worker, absl::Minutes(5));
+  EXPECT_EQ(ExitCodeFor(end), kExitUserError) << end;
+  EXPECT_THAT(std::string(end.message()),
+              AllOf(HasSubstr(absl::StrCat("ps:1 at ", At(1), ": ")),
+                    HasSubstr("does not carry this job's token"), Not(HasSubstr("this call"))));
+}
+
 TEST_F(RefusedJoinTest, AnotherAddressOfAParameterServer) {
   const auto ps = Start(absl::StrCat("ps|", At(0), ";", At(1), ",worker|", At(2)), {"ps", 0});
   ::testing::internal::CaptureStderr();
@@ -146,6 +180,18 @@ TEST_F(RefusedJoinTest, AnotherAddressOfAParameterServer) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr(absl::StrCat("ps:0: worker:0 joins, whose cluster spec has ps:1 at ", At(3),
                                      ", while that of ps:0 has it at ", At(1))));
+}
+
+// The other parameter server has let it in.
+TEST_F(RefusedJoinTest, NobodyAtTheAddressOfAParameterServer) {
+  const std::string spec = absl::StrCat("ps|", At(0), ";", At(1), ",worker|", At(2));
+  const auto ps = Start(spec, {"ps", 0});
+  const auto worker = Start(spec, {"worker", 0});
+  const absl::Status end = Train(*worker, absl::Seconds(2));
+  EXPECT_EQ(ExitCodeFor(end), kExitRetryable) << end;
+  EXPECT_THAT(std::string(end.message()),
+              AllOf(HasSubstr(absl::StrCat("ps:1 at ", At(1), ": ")), HasSubstr("did not answer within"),
+                    HasSubstr("; nobody listens there")));
 }
 
 TEST_F(RefusedJoinTest, AnotherTaskAtTheAddressOfTheAuthority) {

@@ -209,9 +209,10 @@ absl::Status PeerGroup::AwaitJoins(absl::Time deadline, absl::FunctionRef<bool()
     }
     if (now < next_report) continue;
     next_report = now + kReportEvery;
-    PrintNotice(absl::StrCat(group_->NameOf(0), " has waited ",
-                             absl::FormatDuration(absl::Trunc(now - begin, absl::Seconds(1))),
-                             " to form the group of ", tasks_.size(), " ranks, for ", awaited));
+    PrintNotice(absl::StrCat(
+        group_->NameOf(0), " has waited ", absl::FormatDuration(absl::Trunc(now - begin, absl::Seconds(1))),
+        " to form the group of ", tasks_.size(), " ranks (",
+        absl::FormatDuration(absl::Trunc(deadline - now, absl::Seconds(1))), " left), for ", awaited));
   }
   if (joined_.count(0) == 0) return absl::OkStatus();
   return is_leaving_ ? absl::CancelledError("this task is shutting down") : LeftLocked();

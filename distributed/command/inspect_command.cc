@@ -33,9 +33,11 @@ absl::StatusOr<const Kind*> FindKind(const std::string& name) {
     if (name == kind.name) return &kind;
     names.push_back(kind.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("weir inspect: cannot inspect a '", name, "'",
-                                                 DidYouMean(name, names), " (one of ",
-                                                 absl::StrJoin(names, ", "), ")"));
+  const std::string what = name.empty()
+                               ? "say what to inspect"
+                               : absl::StrCat("cannot inspect a '", name, "'", DidYouMean(name, names));
+  return absl::InvalidArgumentError(
+      absl::StrCat("weir inspect: ", what, " (one of ", absl::StrJoin(names, ", "), ")"));
 }
 
 // Content that is not what it should be is another matter than a file that cannot be had.

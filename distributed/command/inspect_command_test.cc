@@ -268,7 +268,8 @@ TEST(NameFilterTest, Patterns) {
 
 TEST(InspectCommandTest, WrongArguments) {
   EXPECT_THAT(Inspect({"chekpoint", "x"}).err, HasSubstr("did you mean 'checkpoint'?"));
-  EXPECT_THAT(Inspect({}).err, HasSubstr("one of checkpoint, graph, model, events, record"));
+  EXPECT_THAT(Inspect({}).err,
+              HasSubstr("say what to inspect (one of checkpoint, graph, model, events, record)"));
   EXPECT_THAT(Inspect({"graph"}).err, HasSubstr("give one PATH, got 0"));
   EXPECT_EQ(Inspect({"--help"}).code, 0);
   for (const char* kind : {"checkpoint", "graph", "events", "record"}) {

@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distributed/doctor/tcp_probe.h"
 #include "distributed/launch/free_ports.h"
 #include "distributed/server.h"
 #include "distributed/task_status.h"
+#include "distributed/tcp_probe.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "gmock/gmock.h"
 #include "graph/version.h"

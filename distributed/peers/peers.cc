@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "distributed/host_name.h"
 #include "distributed/peers/worker_protocol.h"
+#include "distributed/tcp_probe.h"
 #include "graph/types/status_macros.h"
 #include "kernels/long_wait.h"
 #include "kernels/notice.h"
@@ -35,13 +36,24 @@ std::string DescribeFailedCall(const absl::Status& status) {
                       status.message());
 }
 
-// What is wrong with the peer's host name, for those who wait for it; empty when it resolves.
-std::string NameProblem(const Environment& environment, const std::string& address) {
-  if (environment.is_simulated()) return "";  // without a name server
+// What is wrong with the peer's address, for those who wait for it: its host name, or that nobody listens
+// there. Empty where somebody does.
+std::string AddressProblem(const Environment& environment, const std::string& address) {
+  if (environment.is_simulated()) return "";  // without a name server and ports
   const absl::StatusOr<HostPort> host_port = HostPort::Parse(address);
   if (!host_port.ok()) return "";
-  const absl::Status status = LookUpHost(host_port->host, absl::Seconds(1)).status();
-  return status.ok() ? "" : absl::StrCat("; ", status.message());
+  const absl::StatusOr<HostAddresses> found = LookUpHost(host_port->host, absl::Seconds(1));
+  if (!found.ok()) return absl::StrCat("; ", found.status().message());
+  absl::Status reached;
+  for (const std::string& one : found->addresses) {
+    reached = TryConnect(one, host_port->port, absl::Seconds(1));
+    if (reached.ok()) return "";
+  }
+  if (absl::IsNotFound(reached)) return "; nobody listens there";
+  if (absl::IsDeadlineExceeded(reached)) {
+    return "; there is no sign of it: its host is down, or a firewall drops what is sent there";
+  }
+  return reached.ok() ? "" : absl::StrCat("; no way there: ", reached.message());
 }
 
 absl::Status WithSuffix(const absl::Status& status, absl::string_view suffix) {
@@ -458,13 +470,13 @@ absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_
     const std::string address = AddressOf(peer);
     PrintNotice(absl::StrCat(
         membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address, ": ", method, " (",
-        left, NameProblem(environment_, address),
+        left, AddressProblem(environment_, address),
         membership_.incarnation() == 0 ? absl::StrCat("; it has to join first: ", WhyItWaits()) : "", ")"));
   }
   absl::StatusOr<PeerReply> result = *std::move(told);
-  // gRPC waits for a name in silence.
+  // gRPC waits for a name, and for somebody who listens, in silence.
   return absl::IsDeadlineExceeded(result.status())
-             ? WithSuffix(result.status(), NameProblem(environment_, AddressOf(peer)))
+             ? WithSuffix(result.status(), AddressProblem(environment_, AddressOf(peer)))
              : std::move(result);
 }
 

@@ -116,6 +116,7 @@ MAY_GO_PAST_THE_ENVIRONMENT = {
     "distributed/transport/fault": "wraps a real network",
     "distributed/timing": "for transports",
     "distributed/host_name.cc": "asks a real name server",
+    "distributed/tcp_probe.cc": "connects to a real address; a simulation has none",
     "distributed/doctor": "looks at a real cluster",
     "distributed/keys": "makes certificates for real clocks",
     "distributed/launch": "starts real processes",

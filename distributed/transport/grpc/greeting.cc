@@ -176,7 +176,7 @@ Greeting::State Greeting::OnCall(const FrameHead& head, absl::string_view payloa
   // Headers of more than one frame are above the limit.
   if (head.stream == 0 || (head.flags & kEndHeaders) == 0 || !Unpad(head.flags, &payload))
     return State::kOver;
-  if (is_stranger_) return Refuse(head.stream, "this call", answers);
+  if (is_stranger_) return Refuse(head.stream, "", answers);
   if (head.flags & kPriority) {
     constexpr size_t kPriorityBytes = 5;
     if (payload.size() < kPriorityBytes) return State::kOver;
@@ -209,9 +209,9 @@ Greeting::State Greeting::Answer(size_t stream, const absl::StatusOr<std::string
 
 Greeting::State Greeting::Refuse(size_t stream, absl::string_view path, std::string* answers) {
   std::string block = ReplyHeaders();
-  AppendStatus(
-      absl::UnauthenticatedError(absl::StrCat(path.substr(0, kMaxShownPath), ": ", WhyNoToken(path))),
-      &block);
+  const absl::string_view shown = path.substr(0, kMaxShownPath);
+  AppendStatus(absl::UnauthenticatedError(absl::StrCat(shown, shown.empty() ? "" : ": ", WhyNoToken(path))),
+               &block);
   AppendFrame(kHeaders, kEndHeaders | kEndStream, stream, block, answers);
   return ++num_refused_ < kMaxRefusals ? State::kOpen : State::kOver;
 }

@@ -49,8 +49,13 @@ class GrpcChannel::PendingCall final : public OutgoingCall, public CompletionEve
     if (status_.ok()) return FromByteBuffer(reply_, IsFramedMethod(method_), AnyPlace);
     const absl::Status status = FromGrpcStatus(status_);
     const auto& trailers = context_.GetServerTrailingMetadata();
+    // What a handler replied is passed on as it is; errors that gRPC itself raised name the peer, and so does
+    // one of a caller whose token is wrong, which no handler has seen.
+    if (absl::IsUnauthenticated(status)) {
+      return absl::UnauthenticatedError(
+          absl::StrCat(channel_->peer_.ToString(), " at ", channel_->address_, ": ", status.message()));
+    }
     if (trailers.find(kRepliedKey) != trailers.end()) return status;
-    // What a handler replied is passed on as it is; errors that gRPC itself raised name the peer.
     return DescribeCallError(channel_->peer_, channel_->address_, method_, status, ProcessNow() - started_);
   }
 

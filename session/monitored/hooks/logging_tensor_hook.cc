@@ -8,6 +8,7 @@
 #include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 #include "kernels/process_clock.h"
+#include "session/monitored/hooks/collective_fetches.h"
 #include "session/monitored/hooks/step_timer.h"
 
 namespace weir {
@@ -41,12 +42,15 @@ class LoggingTensor final : public Hook {
       if (!output)
         return absl::InvalidArgumentError(absl::StrCat("LoggingTensorHook: '", name, "' is no output"));
     }
+    std::vector<Output> outputs;
+    for (const auto& [name, output] : options_.tensors) outputs.push_back(output);
+    fetches_always_ = DependOnCollectives(outputs);
     return absl::OkStatus();
   }
 
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
     is_due_ = timer_.IsDue(num_steps_);
-    return is_due_ ? RunArgs{.fetches = Fetches()} : RunArgs();
+    return is_due_ || fetches_always_ ? RunArgs{.fetches = Fetches()} : RunArgs();
   }
 
   absl::Status AfterRun(RunContext&, const RunValues& values) override {
@@ -110,6 +114,7 @@ class LoggingTensor final : public Hook {
   StepTimer timer_;
   int64_t num_steps_ = 0;
   bool is_due_ = false;
+  bool fetches_always_ = false;
 };
 
 }  // namespace

@@ -1,4 +1,6 @@
-// Prints tensors every so many steps, every so often, or at the end (tf.train.LoggingTensorHook).
+// Prints tensors every so many steps, every so often, or at the end (tf.train.LoggingTensorHook). Of tensors
+// that replicas compute together (Horovod::AllReduce, MirroredStrategy::Reduce) all replicas need the hook:
+// it fetches them in every step, also where it does not print them (collective_fetches.h).
 #pragma once
 
 #include <functional>

@@ -11,6 +11,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/process_clock.h"
 #include "session/monitored/global_step_output.h"
+#include "session/monitored/hooks/collective_fetches.h"
 
 namespace weir {
 namespace {
@@ -39,13 +40,16 @@ class Progress final : public Hook {
     if (options_.out == nullptr) return absl::InvalidArgumentError("ProgressHook: `out` is null");
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "ProgressHook"));
+    std::vector<Output> outputs;
+    for (const auto& [name, output] : options_.tensors) outputs.push_back(output);
+    fetches_always_ = DependOnCollectives(outputs);
     return absl::OkStatus();
   }
 
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
     is_due_ = ProcessNow() >= next_;
     RunArgs args;
-    if (!is_due_) return args;
+    if (!is_due_ && !fetches_always_) return args;
     args.fetches.push_back(options_.global_step);
     for (const auto& [name, output] : options_.tensors) args.fetches.push_back(output);
     return args;
@@ -88,6 +92,7 @@ class Progress final : public Hook {
   const bool is_terminal_;
   absl::Time next_ = absl::InfinitePast();
   bool is_due_ = false;
+  bool fetches_always_ = false;
   int64_t last_step_ = -1;
   absl::Time last_time_ = ProcessNow();
   double rate_ = 0;

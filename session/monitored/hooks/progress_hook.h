@@ -1,4 +1,5 @@
-// Shows how far training is: a bar with steps/s and time left on a terminal, plain lines elsewhere.
+// Shows how far training is: a bar with steps/s and time left on a terminal, plain lines elsewhere. Of
+// tensors that replicas compute together all replicas need the hook (logging_tensor_hook.h).
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "distributed/doctor/tcp_probe.h"
+#include "distributed/tcp_probe.h"
 
 #include <netdb.h>
 #include <poll.h>
@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 namespace {
@@ -65,10 +65,10 @@ absl::Status TryConnect(const std::string& host, int port, absl::Duration timeou
   if (socket.fd() < 0) return AsStatus(errno);
   if (connect(socket.fd(), address->ai_addr, address->ai_addrlen) == 0) return absl::OkStatus();
   if (errno != EINPROGRESS) return AsStatus(errno);
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = ProcessNow() + timeout;
   pollfd event{socket.fd(), POLLOUT, 0};
   while (true) {
-    const absl::Duration left = std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
+    const absl::Duration left = std::clamp(deadline - ProcessNow(), absl::ZeroDuration(), absl::Hours(1));
     const int ready = poll(&event, 1, static_cast<int>(absl::ToInt64Milliseconds(left)));
     if (ready == 0) return absl::DeadlineExceededError("no answer");
     if (ready > 0) break;
