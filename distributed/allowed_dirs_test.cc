@@ -247,6 +247,25 @@ TEST_P(AllowedDirsTest, AMergeIsRefusedBeforeItBegins) {
   EXPECT_FALSE(PosixFileSystem().Exists(inside_ + "/merged.index"));
 }
 
+// It has no state and its inputs are constants, but a file is no constant: whoever compiles the step neither
+// has the file nor what this task may read.
+TEST_P(AllowedDirsTest, AFileIsReadByTheTaskOfItsNode) {
+  const auto remap = [this](const std::string& path) {
+    EXPECT_TRUE(WriteFileAtomically(PosixFileSystem(), path, "word\n").ok());
+    GraphBuilder g(worker_->runtime().ops());
+    auto device = g.DeviceScope("/job:ps/task:0");
+    const Output file = Constant(g, Tensor::Scalar(path));
+    const Output remapping = g.AddOp("GenerateVocabRemapping", {file, file},
+                                     {{"new_vocab_offset", int64_t{0}}, {"num_new_vocab", int64_t{1}}});
+    return Run(g, {remapping}, nullptr);
+  };
+  const absl::Status refused = remap(outside_ + "/words");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("outside"));
+  const absl::Status read = remap(inside_ + "/words");
+  EXPECT_TRUE(read.ok()) << read;
+}
+
 TEST(AllowedDirsOptionTest, ComesFromTheEnvironment) {
   setenv("WEIR_ALLOWED_DIRS", "/usr/share:/tmp:", 1);
   EXPECT_THAT(ServerOptions().allowed_dirs, testing::ElementsAre("/usr/share", "/tmp"));

@@ -127,8 +127,14 @@ class Order {
 
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
                                                  Device& device, const KernelRegistry& kernels) {
+  return EvaluateNode(node, inputs, device, kernels, nullptr);
+}
+
+absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
+                                                 Device& device, const KernelRegistry& kernels,
+                                                 SessionState* session) {
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
-                        kernels.Create(node, device));  // errors name the node
+                        kernels.Create(node, device, session));  // errors name the node
   std::optional<ArgumentKinds> kinds;
   if (device.memory_kind() == MemoryKind::kDevice) kinds = kernels.KindsOf(node, device.type());
   absl::StatusOr<std::vector<Tensor>> outputs =

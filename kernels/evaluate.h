@@ -1,4 +1,4 @@
-// Runs nodes one after another without a session: for constant folding and tests. Slow and simple.
+// Runs nodes one after another outside of a session's steps: for constant folding and tests. Slow and simple.
 #pragma once
 
 #include <utility>
@@ -18,6 +18,10 @@ namespace weir {
 // node. A kernel never writes into `inputs`: their buffers count as shared.
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
                                                  Device& device, const KernelRegistry& kernels);
+// The same for a kernel that uses what that session has: files, functions.
+absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
+                                                 Device& device, const KernelRegistry& kernels,
+                                                 SessionState* session);
 
 // The values of `outputs` in a step of its own, everything on `device`. `feeds` replace the outputs they
 // name, and nodes that only they need do not run. Control inputs are obeyed. InvalidArgument for a graph with

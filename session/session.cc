@@ -14,6 +14,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/evaluate.h"
+#include "kernels/formats/allowed_files.h"
+#include "kernels/session_state.h"
 #include "placer/partitioner.h"
 #include "session/call_together.h"
 #include "session/executor/program.h"
@@ -376,7 +378,8 @@ absl::StatusOr<StepPlanOptions::LateExchange> Session::LateExchangeOf(const Step
   return late_exchange;
 }
 
-absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signature, bool is_partial) {
+absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signature, bool is_partial,
+                                                     absl::Time deadline) {
   StepPlanOptions options;
   if (is_partial) {
     WEIR_ASSIGN_OR_RETURN(options.late_exchange, LateExchangeOf(signature));
@@ -385,16 +388,22 @@ absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signat
     return HasKernel(node, type);
   };
   options.has_kernel = has_kernel;
-  options.rewrite = [this, is_partial](Graph& graph) {  // a pruned copy of graph_
+  // The files of a node are those of its task, which may differ from this one's, and may change.
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<FileSystem> no_files, AllowedFiles::In({}));
+  const auto state = std::make_shared<SessionState>(std::move(no_files));
+  const auto fold = [this, deadline, state](
+                        const Node& node,
+                        absl::Span<const Tensor> inputs) -> absl::StatusOr<std::vector<Tensor>> {
+    // Each node may take long; the check after the pass says what is over.
+    WEIR_RETURN_IF_ERROR(CheckOpen());
+    if (options_.environment->Now() >= deadline) return absl::DeadlineExceededError("compiling is over");
+    return EvaluateNode(node, inputs, *folding_device_, kernels_, state.get());
+  };
+  options.rewrite = [this, is_partial, fold](Graph& graph) {  // a pruned copy of graph_
     // A part of a partial run must not wait for an update that waits for the feeds of a later one.
     if (!is_partial) WEIR_RETURN_IF_ERROR(ReadFetchedReferencesLast(graph_, graph));
     if (options_.isolate_session_state) UsePrivateContainers(graph);
-    return RewriteBeforePlacement(
-        graph,
-        [this](const Node& node, absl::Span<const Tensor> inputs) {
-          return EvaluateNode(node, inputs, *folding_device_, kernels_);
-        },
-        options_.rewrites);
+    return RewriteBeforePlacement(graph, fold, options_.rewrites);
   };
   options.rewrite_placed = [this, has_kernel, is_partial](std::unique_ptr<Graph>& graph) {
     return RewriteAfterPlacement(graph, has_kernel, options_.rewrites,
@@ -435,14 +444,14 @@ absl::Status Session::CheckOpen() const {
 
 absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignature& sorted, bool is_partial,
                                                                absl::Time deadline) {
-  WEIR_ASSIGN_OR_RETURN(StepPlanOptions options, PlanOptions(sorted, is_partial));
+  deadline = std::min(deadline, options_.environment->Now() + options_.operation_timeout);
+  WEIR_ASSIGN_OR_RETURN(StepPlanOptions options, PlanOptions(sorted, is_partial, deadline));
   options.want_report = options_.log_placement || placement_files_ != nullptr;
   std::unique_ptr<Graph> pruned;
   {
     absl::ReaderMutexLock lock(&graph_mutex_);
     WEIR_ASSIGN_OR_RETURN(pruned, PruneToSignature(graph_, sorted.feeds, sorted.fetches, sorted.targets));
   }
-  deadline = std::min(deadline, options_.environment->Now() + options_.operation_timeout);
   EndInTime(&options, deadline);
   WEIR_ASSIGN_OR_RETURN(
       std::shared_ptr<StepPlan> plan,
@@ -458,8 +467,9 @@ absl::StatusOr<std::vector<std::unique_ptr<Graph>>> Session::PartitionGraphs(
     const std::vector<TargetRef>& targets, absl::Time deadline) {
   WEIR_RETURN_IF_ERROR(CheckOpen());
   WEIR_ASSIGN_OR_RETURN(const StepSignature signature, Resolve(feeds, fetches, targets));
-  WEIR_ASSIGN_OR_RETURN(StepPlanOptions options, PlanOptions(signature, /*is_partial=*/false));
-  EndInTime(&options, std::min(deadline, options_.environment->Now() + options_.operation_timeout));
+  deadline = std::min(deadline, options_.environment->Now() + options_.operation_timeout);
+  WEIR_ASSIGN_OR_RETURN(StepPlanOptions options, PlanOptions(signature, /*is_partial=*/false, deadline));
+  EndInTime(&options, deadline);
   std::unique_ptr<Graph> pruned;
   {
     absl::ReaderMutexLock lock(&graph_mutex_);

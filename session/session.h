@@ -271,8 +271,9 @@ class Session {
                                                               absl::Time deadline);
   absl::StatusOr<std::shared_ptr<StepPlan>> CompilePlan(const StepSignature& sorted, bool is_partial,
                                                         absl::Time deadline);
-  // Without want_report.
-  absl::StatusOr<StepPlanOptions> PlanOptions(const StepSignature& signature, bool is_partial);
+  // Without want_report. No constant is folded after the deadline.
+  absl::StatusOr<StepPlanOptions> PlanOptions(const StepSignature& signature, bool is_partial,
+                                              absl::Time deadline);
   // Compiling with them ends soon after that time, and when the session is closed.
   void EndInTime(StepPlanOptions* options, absl::Time deadline);
   absl::Status CheckOpen() const;

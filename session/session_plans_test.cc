@@ -9,6 +9,8 @@
 #include "kernels/environment.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/formats/test_files.h"
+#include "kernels/kernel.h"
+#include "kernels/kernel_registry.h"
 #include "session/forwarding_worker.h"
 #include "session/placement_files.h"
 #include "session/session.h"
@@ -150,6 +152,36 @@ TEST_F(SessionPlansTest, CompilingEndsAtItsDeadline) {
   EXPECT_EQ(late.message(), "a step of 2 nodes has run out of time while it was compiled");
   EXPECT_EQ(worker_.num_plans(), 0);
   EXPECT_TRUE(session().Prepare({}, {a}).ok());
+}
+
+// A node that is folded may take long, and a graph may have many of them.
+TEST_F(SessionPlansTest, NoConstantIsFoldedAfterTheEnd) {
+  Output x = Constant(1);
+  for (int i = 0; i < 5; ++i) x = g_.AddOp("Neg", {x});
+  std::unique_ptr<Session> session;
+  int num_folded = 0;
+  class Closing final : public Kernel {
+   public:
+    Closing(Session& session, int& num_folded) : session_(session), num_folded_(num_folded) {}
+    absl::Status Compute(KernelContext& context) override {
+      ++num_folded_;
+      session_.Close();
+      context.set_output(0, context.input(0));
+      return absl::OkStatus();
+    }
+
+   private:
+    Session& session_;
+    int& num_folded_;
+  };
+  KernelRegistry kernels;
+  kernels.Register({.op = "Neg", .device_type = "CPU", .create = [&](const KernelConstruction&) {
+                      return absl::StatusOr<std::unique_ptr<Kernel>>(
+                          std::make_unique<Closing>(*session, num_folded));
+                    }});
+  session = Session::Create(g_.graph(), {&worker_}, kernels, {}).value();
+  EXPECT_EQ(session->Run({}, {x}).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(num_folded, 1);
 }
 
 // They are compiled again, without a plan that a worker would be asked for.

@@ -43,6 +43,7 @@ class Folder {
     if (!IsCandidate(node)) return std::nullopt;
     if (is_conditional_[node.id()]) return std::nullopt;
     if (std::optional<Tensor> known = KnownFromShape(node)) return std::vector<Tensor>{*std::move(known)};
+    if (IsKnownToBeLarge(node)) return std::nullopt;
     std::vector<Tensor> inputs;
     for (const Output& input : node.inputs()) {
       auto value = values_.find(input);
@@ -74,6 +75,17 @@ class Folder {
     if (node.op().is_stateful() || node.num_inputs() == 0 || node.num_outputs() == 0) return false;
     if (!node.control_inputs().empty() || node.op_name() == "PlaceholderWithDefault") return false;
     return std::all_of(node.output_types().begin(), node.output_types().end(), IsPlainBytes);
+  }
+
+  // Before there is memory for it, and time is spent.
+  bool IsKnownToBeLarge(const Node& node) const {
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      const PartialShape& shape = node.output_shape(i);
+      if (!shape.is_fully_known()) continue;
+      const int64_t size = static_cast<int64_t>(DTypeSize(node.output_type(i)));
+      if (shape.ToShape().num_elements() > options_.max_bytes_per_constant / size) return true;
+    }
+    return false;
   }
 
   static std::optional<Tensor> KnownFromShape(const Node& node) {

@@ -22,7 +22,8 @@ using NodeEvaluator =
     std::function<absl::StatusOr<std::vector<Tensor>>(const Node& node, absl::Span<const Tensor> inputs)>;
 
 struct ConstantFoldingOptions {
-  // Larger results stay computed: they would make the plan and its messages big.
+  // Larger results stay computed: they would make the plan and its messages big. Where the shapes tell it,
+  // they are not computed here at all.
   int64_t max_bytes_per_constant = int64_t{10} << 20;
 };
 

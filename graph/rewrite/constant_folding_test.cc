@@ -99,6 +99,19 @@ TEST_F(ConstantFoldingTest, LargeResultsStayComputed) {
   EXPECT_EQ(ReadByUse(x, {.max_bytes_per_constant = 11}), "Negate");
 }
 
+// What is as large as memory would be computed once more, and thrown away.
+TEST_F(ConstantFoldingTest, WhatIsKnownToBeLargeIsNotComputed) {
+  g_.AddNode("Use", {g_.AddOp("Negate", {Constant(Tensor(DType::kFloat32, {3}))})}, {}, "use");
+  int num_computed = 0;
+  const auto evaluate = [&num_computed](const Node&, absl::Span<const Tensor> inputs) {
+    ++num_computed;
+    return absl::StatusOr<std::vector<Tensor>>(std::vector<Tensor>{inputs[0]});
+  };
+  const absl::Status folded = FoldConstants(g_.graph(), evaluate, {.max_bytes_per_constant = 11});
+  EXPECT_TRUE(folded.ok()) << folded;
+  EXPECT_EQ(num_computed, 0);
+}
+
 TEST_F(ConstantFoldingTest, ResultsAtTheLimitAreFolded) {
   const Output x = g_.AddOp("Negate", {Constant(Tensor(DType::kFloat32, {3}))});
   EXPECT_EQ(ReadByUse(x, {.max_bytes_per_constant = 12}), "Const");

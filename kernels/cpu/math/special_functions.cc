@@ -156,7 +156,8 @@ double Zeta(double x, double q) {
   for (; q < std::max(kLarge, x); q += 1) {
     const double term = std::pow(q, -x);
     sum += term;
-    if (q > 0 && term <= 1e-17 * sum) return sum;
+    // Negative terms may leave a negative sum, and with positive ones, where no double holds either, none.
+    if (std::isnan(sum) || (q > 0 && term <= 1e-17 * std::abs(sum))) return sum;
   }
   const double last = std::pow(q, -x);
   sum += last * q / (x - 1) + last / 2;

@@ -196,7 +196,10 @@ void AddFunctionsOfTwo(Suite& suite) {
       .Binary({DType::kFloat32, DType::kFloat64}, {2, 5, 0.5, 12})
       .Tolerance(1e-12)
       .Call({Make(DType::kFloat64, {5}, {2, 3, 2, 4, 60}),
-             Make(DType::kFloat64, {5}, {-1.5, -2.5, 30, 1e4, 2})});
+             Make(DType::kFloat64, {5}, {-1.5, -2.5, 30, 1e4, 2})})
+      // Terms of both signs that no double holds: as many follow as x is large.
+      .Call({Make(DType::kFloat64, {5}, {9007199254740991, 2147483647, 2147483648, 105, 301}),
+             Make(DType::kFloat64, {5}, {-1.5, -0.25, -0.25, -0.001, -1.4})});
   suite.Op("Polygamma")
       .Reference(EachRealPair([](double n, double x) {
         return (std::fmod(n, 2) == 0 ? -1 : 1) * std::tgamma(n + 1) * ZetaByDefinition(n + 1, x);
