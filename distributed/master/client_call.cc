@@ -9,6 +9,14 @@ absl::Duration TimeToAnswer(absl::Duration left) {
   return std::clamp(left / 50, absl::ZeroDuration(), absl::Duration(absl::Milliseconds(200)));
 }
 
+// A client that goes so short before its deadline has run out of time: it does not ask again, and its next
+// call may be on the way. Its clock began earlier than this server's; on a busy machine, much earlier.
+constexpr absl::Duration kLastMoment = absl::Seconds(1);
+
+absl::Duration PatienceLeft(absl::Duration patience, absl::Time deadline, absl::Time now) {
+  return deadline - now < kLastMoment ? absl::ZeroDuration() : patience;
+}
+
 }  // namespace
 
 ClientCall::ClientCall(Environment& environment, OpenWork& work, absl::Time deadline)
@@ -27,7 +35,9 @@ void ClientCall::Outlives(absl::Duration patience) {
     is_given_up_ = false;
   }
   if (has_gone) {
-    work_.Later(environment_.Now() + patience, [self = shared_from_this()] { self->GiveUpIfAlone(); });
+    const absl::Time now = environment_.Now();
+    work_.Later(now + PatienceLeft(patience, deadline_, now),
+                [self = shared_from_this()] { self->GiveUpIfAlone(); });
   }
 }
 
@@ -65,8 +75,10 @@ void ClientCall::Leave() {
     if (--num_waiting_ > 0) return;
     patience = patience_;
   }
+  const absl::Time now = environment_.Now();
+  patience = PatienceLeft(patience, deadline_, now);
   if (patience <= absl::ZeroDuration()) return GiveUpIfAlone();
-  work_.Later(environment_.Now() + patience, [self = shared_from_this()] { self->GiveUpIfAlone(); });
+  work_.Later(now + patience, [self = shared_from_this()] { self->GiveUpIfAlone(); });
 }
 
 void ClientCall::GiveUpIfAlone() {

@@ -22,11 +22,12 @@ class ClientCallsTest : public ::testing::Test {
  protected:
   ClientCallsTest() : session_(client_.CreateSession(TestModel(client_.ops())).value()) {}
 
-  std::shared_ptr<TestClientCall> Take(int64_t request_id, bool is_traced = false) {
+  std::shared_ptr<TestClientCall> Take(int64_t request_id, bool is_traced = false,
+                                       absl::Time deadline = absl::InfiniteFuture()) {
     tensorflow::RunStepRequest step = Step(session_, {"take:0"});
     step.set_request_id(request_id);
     if (is_traced) step.mutable_options()->set_trace_level(tensorflow::RunOptions::FULL_TRACE);
-    return client_.Start("RunStep", step.SerializeAsString());
+    return client_.Start("RunStep", step.SerializeAsString(), deadline);
   }
   std::vector<float> FloatsOf(TestClientCall& call) {
     const absl::StatusOr<std::string> bytes = call.Await();
@@ -71,6 +72,18 @@ TEST_F(ClientCallsTest, AStepThatNobodyAsksForAgainEnds) {
   call->Cancel();
   repetition->Cancel();
   EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kAborted);
+  ASSERT_TRUE(Put().ok());
+  EXPECT_EQ(Size(), 1);
+}
+
+// Its next call may be on the way, and must find what it put into a queue.
+TEST_F(ClientCallsTest, AStepEndsAtOnceWhenItsClientHasRunOutOfTime) {
+  ASSERT_TRUE(Put().ok());
+  EXPECT_EQ(Size(), 1);
+  EXPECT_THAT(FloatsOf(*Take(4)), ElementsAre(7));  // all steps are compiled
+  const auto taken = Take(5, /*is_traced=*/false, absl::Now() + absl::Milliseconds(900));
+  ASSERT_FALSE(taken->has_reply());
+  taken->Cancel();
   ASSERT_TRUE(Put().ok());
   EXPECT_EQ(Size(), 1);
 }

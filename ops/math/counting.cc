@@ -1,4 +1,5 @@
 // Ops that count how often integers occur, and that sort numbers into bins.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,24 @@ Status RaggedShape(ShapeInference& s) {
   return CountsShape(s, 2, splits.dim(0) == kUnknown ? kUnknown : splits.dim(0) - 1);
 }
 
+// A sparse tensor of counts, of `rank` dimensions.
+Status SparseCountsShape(ShapeInference& s, int64_t rank) {
+  WEIR_RETURN_IF_ERROR(SetOutputDims(s, 0, {kUnknown, rank}));
+  WEIR_RETURN_IF_ERROR(SetOutputDims(s, 1, {kUnknown}));
+  return SetOutputDims(s, 2, {rank});
+}
+
+Status DenseCountsShape(ShapeInference& s) {
+  return SparseCountsShape(s, s.input(0).has_rank() ? s.input(0).rank() : kUnknown);
+}
+
+Status CountsOfSparseShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const PartialShape dims, s.WithRank(2, 1));
+  return SparseCountsShape(s, dims.dim(0) == kUnknown ? kUnknown : std::min<int64_t>(dims.dim(0), 2));
+}
+
+Status CountsOfRaggedShape(ShapeInference& s) { return SparseCountsShape(s, 2); }
+
 Status HistogramShape(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(const PartialShape range, s.WithRank(1, 1));
   if (!s.MergeDims(range.dim(0), 2).ok()) {
@@ -74,6 +93,20 @@ std::vector<OpDef> CountingOps() {
       {.name = "RaggedBincount",
        .summary = "Counts how often 0, 1, 2... occur in each row of a ragged tensor, or adds up weights.",
        .infer_shapes = RaggedShape,
+       .gradient = NotDifferentiable},
+      {.name = "DenseCountSparseOutput",
+       .summary = "Counts integers as DenseBincount, and gives the counts that are not 0 as a sparse tensor.",
+       .infer_shapes = DenseCountsShape,
+       .gradient = NotDifferentiable},
+      {.name = "SparseCountSparseOutput",
+       .summary =
+           "Counts integers as SparseBincount, and gives the counts that are not 0 as a sparse tensor.",
+       .infer_shapes = CountsOfSparseShape,
+       .gradient = NotDifferentiable},
+      {.name = "RaggedCountSparseOutput",
+       .summary =
+           "Counts integers as RaggedBincount, and gives the counts that are not 0 as a sparse tensor.",
+       .infer_shapes = CountsOfRaggedShape,
        .gradient = NotDifferentiable},
       {.name = "Bucketize",
        .summary = "Gives the number of sorted boundaries that are not above each element.",

@@ -1,4 +1,5 @@
 // Strings put together.
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,20 @@ Status JoinedShape(ShapeInference& s) {
   return OkStatus();
 }
 
+// [num_segments] and what inputs has beyond the dimensions of segment_ids.
+Status SegmentJoinShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const std::optional<int64_t> count, ScalarInput(s, 2));
+  if (count && *count < 0) {
+    return InvalidArgumentError(StrCat("Number of segments must be non-negative but got ", *count));
+  }
+  const PartialShape& inputs = s.input(0);
+  const PartialShape& ids = s.input(1);
+  if (!inputs.has_rank() || !ids.has_rank()) return OkStatus();
+  std::vector<int64_t> dims = {count.value_or(kUnknown)};
+  for (int i = ids.rank(); i < inputs.rank(); ++i) dims.push_back(inputs.dim(i));
+  return SetOutputDims(s, 0, dims);
+}
+
 }  // namespace
 
 std::vector<OpDef> StringJoiningOps() {
@@ -51,6 +66,11 @@ std::vector<OpDef> StringJoiningOps() {
           "ReduceJoin",
           "Joins the strings along the axes in reduction_indices, of which the first one varies fastest.",
           ReductionShape),
+      StringOp(
+          "UnsortedSegmentJoin",
+          "Joins the slices that have the same segment id, element by element, with `separator` between; "
+          "empty strings where there are none.",
+          SegmentJoinShape),
   };
 }
 

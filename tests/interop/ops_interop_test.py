@@ -337,6 +337,43 @@ def test_casts_of_eight_bits(server):
     compare_each(server, casts_of_eight_bits)
 
 
+def counts_in_sparse_tensors():
+    """Counts of rows and of vectors, with weights, limits and what is refused."""
+    fetches, words = [], np.random.RandomState(3).randint(0, 9, [4, 6])
+    ragged = tf.RaggedTensor.from_row_lengths(words.reshape(-1), [5, 0, 12, 7])
+    for options in ({}, {"minlength": 12}, {"maxlength": 5}, {"minlength": 9, "maxlength": 3}, {"binary_output": True}):
+        for values in (tf.constant(words), tf.constant(words[0]), tf.sparse.from_dense(words), ragged):
+            fetches.append(tf.sparse.bincount(values, **options))
+    fetches.append(tf.sparse.bincount(words, weights=numbers(4, 6), axis=-1))
+    for values in ([1, -1], [[1], [2]]):
+        fetches.append(ops.DenseCountSparseOutput(values=v1.placeholder_with_default(values, None), weights=numbers(3), binary_output=False))
+    for splits in ([1, 2], [0, 1], [0]):
+        fetches.append(ops.RaggedCountSparseOutput(splits=splits, values=[3, 3], weights=[1.0, 2.0], binary_output=False))
+    return fetches
+
+
+def test_counts_in_sparse_tensors(server):
+    compare_each(server, counts_in_sparse_tensors, tolerance=1e-6)
+
+
+def segments_of_strings():
+    rows = np.array([[b"a", b"b"], [b"c", b""], [b"e", b"f"]], object)
+    join, any_shape = ops.UnsortedSegmentJoin, lambda value: v1.placeholder_with_default(value, None)
+    fetches = [join(inputs=rows, segment_ids=ids, num_segments=4, separator=", ") for ids in ([1, 0, 1], [[3, 3], [0, 3], [0, 1]])]
+    return fetches + [join(inputs=rows, segment_ids=any_shape(ids), num_segments=any_shape(count))
+                      for ids, count in (([1, 0, 1], 1), ([-1, 0, 1], 2), ([0, 1], 2), (0, 2), ([[[0]]], 2), ([0, 0, 0], -1), ([0, 0, 0], [1]))]
+
+
+def test_segments_of_strings(server):
+    compare_each(server, segments_of_strings)
+
+
+def test_indices_outside_of_a_sparse_tensor(server):
+    """Where its shape stays, they do."""
+    compare_each(server, lambda: [list(ops.SparseReshape(input_indices=np.array([[0, 5], [1, 0]], np.int64), input_shape=[2, 3],
+                                                         new_shape=np.array(shape, np.int64))) for shape in ([2, 3], [-1, 3])])
+
+
 if __name__ == "__main__":
     with WeirServers(sys.argv[1]) as local:
         code = cases.run(globals(), lambda case, name: case(local))

@@ -5,7 +5,8 @@ CASES is a TFRecord file with two GraphDefs a case: the graph itself, and Consts
 of "init NODE", "feed TENSOR", "fetch TENSOR", "target NODE", "steps N", "gradient Y GRAD_Y X X..." (GRAD_Y may be -),
 and feed0, feed1..., the values of the feeds in their order. RESULTS gets one GraphDef a case, of Consts: s0_f1 is
 fetch 1 of step 0, g0_x1 the gradient 0 with respect to its x 1 (none where none flows), `error` and `gradient_error`
-what TensorFlow says instead.
+what TensorFlow says instead. With the environment variable WEIR_ORACLE_TARGET, "grpc://HOST:PORT", TensorFlow only builds the
+graphs and their gradients, and is the client of that server, which runs them.
 """
 import os
 import sys
@@ -22,10 +23,12 @@ def make_config():
     config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     config.graph_options.optimizer_options.opt_level = tf1.OptimizerOptions.L0
     config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.isolate_session_state = True  # names of variables come again in the next case
     return config
 
 
 CONFIG = make_config()
+TARGET = os.environ.get("WEIR_ORACLE_TARGET", "")
 
 
 class Plan:
@@ -54,7 +57,7 @@ def initialize(session, plan):
 
 
 def run_steps(graph, plan, results):
-    with tf1.Session(graph=graph, config=CONFIG) as session:
+    with tf1.Session(TARGET, graph=graph, config=CONFIG) as session:
         initialize(session, plan)
         targets = [graph.get_operation_by_name(name) for name in plan.targets]
         for step in range(plan.steps):
@@ -71,7 +74,7 @@ def run_gradients(graph, plan, results):
             if gradient is not None:
                 wanted["g%d_x%d" % (i, k)] = tf.convert_to_tensor(gradient)
     wanted = {key: tensor for key, tensor in wanted.items() if tensor.name not in plan.feeds}
-    with tf1.Session(graph=graph, config=CONFIG) as session:
+    with tf1.Session(TARGET, graph=graph, config=CONFIG) as session:
         initialize(session, plan)
         results.update(session.run(wanted, plan.feeds))
 

@@ -101,8 +101,12 @@ absl::Status SparseReshape(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const Dims dims, NewDims(old_dims, new_shape.flat<int64_t>()));
   const int64_t count = indices.shape().dim(0);
   const auto rank = static_cast<int64_t>(dims.size());
-  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape({count, rank})));
   WEIR_RETURN_IF_ERROR(SetShapeOutput(context, 1, dims));
+  if (absl::MakeConstSpan(dims) == absl::MakeConstSpan(old_dims)) {
+    context.set_output(0, indices);  // as they are, also those that are outside of the shape
+    return absl::OkStatus();
+  }
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape({count, rank})));
   // Indices that are outside of the shape wrap around, and stay without a meaning.
   const auto from = indices.flat<int64_t>();
   const auto to = output->flat<int64_t>();

@@ -1,4 +1,4 @@
-// StringJoin and ReduceJoin.
+// StringJoin, ReduceJoin and UnsortedSegmentJoin.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -146,11 +146,85 @@ class ReduceJoin final : public Kernel {
   const bool keep_dims_;
 };
 
+template <typename Id, typename Count>
+class UnsortedSegmentJoin final : public Kernel {
+ public:
+  explicit UnsortedSegmentJoin(const KernelConstruction& construction)
+      : separator_(construction.attr<std::string>("separator")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    WEIR_RETURN_IF_ERROR(Check(input.shape(), context.input(1).shape(), context.input(2)));
+    const int64_t num_segments = context.input(2).scalar<Count>();
+    const auto ids = context.input(1).flat<Id>();
+    Dims dims = {num_segments};
+    int64_t per_slice = 1;
+    for (int d = context.input(1).shape().rank(); d < input.shape().rank(); ++d) {
+      dims.push_back(input.shape().dim(d));
+      per_slice *= input.shape().dim(d);
+    }
+    std::vector<int64_t> order(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] < 0 || ids[i] >= num_segments) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "segment_ids are not allowed to exceed num_segments or to have negative values: segment_ids[", i,
+            "] is ", ids[i], ", num_segments ", num_segments));
+      }
+      order[i] = static_cast<int64_t>(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return ids[a] < ids[b]; });
+
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    StringBudget budget(context);
+    std::vector<absl::string_view> parts;
+    for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+      const int64_t segment = ids[order[begin]];
+      while (end < order.size() && ids[order[end]] == segment) ++end;
+      for (int64_t k = 0; k < per_slice; ++k) {
+        parts.clear();
+        for (size_t i = begin; i < end; ++i) {
+          parts.push_back(input.flat<std::string>()[order[i] * per_slice + k]);
+        }
+        std::string& joined = output->flat<std::string>()[segment * per_slice + k];
+        WEIR_RETURN_IF_ERROR(Join(parts, separator_, budget, joined));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status Check(const Shape& input, const Shape& ids, const Tensor& num_segments) {
+    if (ids.is_scalar()) return absl::InvalidArgumentError("Segment_id cannot have rank 0");
+    if (ids.rank() > input.rank()) {
+      return absl::OutOfRangeError(absl::StrCat("Invalid segment_id rank ", ids.rank(), " for input with ",
+                                                input.rank(), " dimension(s)"));
+    }
+    for (int d = 0; d < ids.rank(); ++d) {
+      if (ids.dim(d) == input.dim(d)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Segment dimension is ", ids.dim(d), " while input dimension is ", input.dim(d), " in rank ", d));
+    }
+    if (!num_segments.shape().is_scalar()) {
+      return absl::InvalidArgumentError("Number of segments must be a scalar");
+    }
+    if (num_segments.scalar<Count>() < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Number of segments must be non-negative but got ", num_segments.scalar<Count>()));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string separator_;
+};
+
 }  // namespace
 
 void RegisterStringJoiningKernels(DeviceKernels& kernels) {
   kernels.Add<StringJoin>("StringJoin");
   kernels.Add<ReduceJoin>("ReduceJoin");
+  kernels.Add<UnsortedSegmentJoin>("UnsortedSegmentJoin", Types<int32_t, int64_t>("Tindices"),
+                                   Types<int32_t, int64_t>("Tnumsegments"));
 }
 
 }  // namespace weir

@@ -2,6 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "tests/conformance/dtypes.h"
 #include "tests/conformance/operands.h"
@@ -57,6 +61,59 @@ void RaggedBincount(Call& call) {
     }
   }
   call.outputs[0] = counts;
+}
+
+// The counts of the integers in the rows that `row_of` gives, or in one, as a sparse tensor.
+void CountInSparse(Call& call, const Array& integers, const Array& weights, std::optional<int64_t> rows,
+                   const std::vector<int64_t>& row_of) {
+  const int64_t longest = call.integer("maxlength");
+  int64_t length = std::max<int64_t>(call.integer("minlength"), 1);
+  std::map<std::pair<int64_t, int64_t>, Value> counts;
+  for (int64_t i = 0; i < integers.size(); ++i) {
+    const int64_t at = integers[i].integer();
+    if (longest >= 0 && at >= longest) continue;
+    Value& count = counts[{rows ? row_of[i] : 0, at}];
+    if (call.flag("binary_output")) {
+      count = 1.0;
+    } else {
+      count.number += weights.size() == 0 ? Number(1) : weights[i].number;
+    }
+    length = std::max(length, at + 1);
+  }
+  if (longest >= 0) length = longest;
+  const auto count = static_cast<int64_t>(counts.size());
+  Array indices(rows ? Index{count, 2} : Index{count, 1}), values({count});
+  int64_t i = 0, k = 0;
+  for (const auto& [at, value] : counts) {
+    if (rows) indices[i++] = Value(static_cast<double>(at.first));
+    indices[i++] = Value(static_cast<double>(at.second));
+    values[k++] = value;
+  }
+  call.outputs = {indices, values, Vector(rows ? Index{*rows, length} : Index{length})};
+}
+
+void DenseCountSparseOutput(Call& call) {
+  const Array& input = call.in(0);
+  std::vector<int64_t> rows(input.size());
+  if (input.rank() == 1) return CountInSparse(call, input, call.in(1), std::nullopt, rows);
+  for (int64_t i = 0; i < input.size(); ++i) rows[i] = i / input.dim(1);
+  CountInSparse(call, input, call.in(1), input.dim(0), rows);
+}
+
+void SparseCountSparseOutput(Call& call) {
+  const int64_t rank = call.in(2).size();
+  std::vector<int64_t> rows(call.in(1).size());
+  if (rank == 1) return CountInSparse(call, call.in(1), call.in(3), std::nullopt, rows);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = call.in(0)[static_cast<int64_t>(i) * rank].integer();
+  CountInSparse(call, call.in(1), call.in(3), call.in(2)[0].integer(), rows);
+}
+
+void RaggedCountSparseOutput(Call& call) {
+  std::vector<int64_t> rows;
+  for (int64_t row = 0; row + 1 < call.in(0).size(); ++row) {
+    rows.resize(call.in(0)[row + 1].integer(), row);
+  }
+  CountInSparse(call, call.in(1), call.in(2), call.in(0).size() - 1, rows);
 }
 
 void Bucketize(Call& call) {
@@ -148,10 +205,61 @@ void AddBincounts(Suite& suite) {
       .OutOfMemory({Longs({0, 3}), Longs({1, 1, 0}), Tensor::Scalar<int64_t>(kWide), none});
 }
 
+void AddCountsInSparse(Suite& suite) {
+  OpRecord& dense = suite.Op("DenseCountSparseOutput").Reference(DenseCountSparseOutput).NoGradient();
+  OpRecord& sparse = suite.Op("SparseCountSparseOutput").Reference(SparseCountSparseOutput).NoGradient();
+  OpRecord& ragged = suite.Op("RaggedCountSparseOutput").Reference(RaggedCountSparseOutput).NoGradient();
+  for (OpRecord* record : {&dense, &sparse, &ragged}) record->ShapeDependsOnValues();
+  const Tensor at = Make(D::kInt64, {3, 2}, {2, 1, 0, 4, 2, 0});
+  const Tensor at_in_vector = Make(D::kInt64, {3, 1}, {0, 1, 5});
+  const auto attrs_of = [](bool binary, int64_t shortest, int64_t longest) {
+    return AttrMap{{"binary_output", binary}, {"minlength", shortest}, {"maxlength", longest}};
+  };
+  for (D i : kIndexTypes) {
+    for (D t : kMain) {
+      const Tensor weights = Sample(t, {3}, 1, 5), none = Tensor(t, {0});
+      const Tensor three = Make(i, {3}, {1, 3, 1}), matrix = Make(i, {2, 3}, {1, 3, 1, 7, 0, 7});
+      for (const AttrMap& attrs : {attrs_of(false, -1, -1), attrs_of(true, -1, -1), attrs_of(false, 9, -1),
+                                   attrs_of(false, -1, 3), attrs_of(false, 5, 2), attrs_of(false, -1, 0)}) {
+        dense.Call({three, weights}, attrs)
+            .Call({three, none}, attrs)
+            .Call({matrix, none}, attrs)
+            .Call({matrix, Sample(t, {2, 3}, 1, 5)}, attrs);
+        sparse.Call({at, three, Longs({3, 5}), weights}, attrs)
+            .Call({at_in_vector, three, Longs({6}), none}, attrs);
+        ragged.Call({Longs({0, 2, 2, 3}), three, weights}, attrs).Call({Longs({0, 3}), three, none}, attrs);
+      }
+    }
+  }
+  const Tensor none = Tensor(D::kFloat32, {0});
+  const AttrMap attrs = attrs_of(false, -1, -1);
+  dense.Call({Ints({}), none}, attrs)
+      .Call({Make(D::kInt32, {2, 0}, {}), none}, attrs)
+      .Hostile({Ints({1, -1}), none}, "Input values must all be non-negative", attrs)
+      .Hostile({Int(1), none}, "Input must be a 1 or 2-dimensional tensor. Got: []", attrs)
+      .Hostile({Make(D::kInt32, {0, 2}, {}), none}, "Shapes dimension cannot be 0", attrs)
+      .Hostile({Ints({1, 1}), Floats({3})}, "Weights and values must have the same shape", attrs);
+  sparse.Hostile({at, Ints({1, -1, 0}), Longs({3, 5}), none}, "Input values must all be non-negative", attrs)
+      .Hostile({at, Ints({1, 1, 0}), Longs({2, 5}), none}, "is out of bounds", attrs)
+      .Hostile({at, Ints({1, 1}), Longs({3, 5}), none}, "(3) and values (2) do not match", attrs)
+      .Hostile({at, Ints({1, 1, 0}), Longs({3}), none}, "Index rank (2) and shape rank (1)", attrs)
+      .Hostile({at, Ints({1, 1, 0}), Longs({3, 5}), Floats({2})},
+               "Weights and values must have the same shape", attrs);
+  ragged.Hostile({Longs({0, 3}), Ints({1, -1, 0}), none}, "Input values must all be non-negative", attrs)
+      .Hostile({Longs({1, 3}), Ints({1, 1, 0}), none}, "Splits must start with 0, not with 1", attrs)
+      .Hostile({Longs({0, 2}), Ints({1, 1, 0}), none}, "Splits must end with the number of values, got 2",
+               attrs)
+      .Hostile({Longs({0}), Ints({}), none}, "Must provide at least 2 elements for the splits argument",
+               attrs)
+      .Hostile({Longs({0, 3}), Ints({1, 1, 0}), Floats({2})}, "Weights and values must have the same shape",
+               attrs);
+}
+
 }  // namespace
 
 void AddCountingRecords(Suite& suite) {
   AddBincounts(suite);
+  AddCountsInSparse(suite);
 
   const std::vector<float> boundaries = {-1, 0, 0, 1.5, 2};
   OpRecord& bucketize = suite.Op("Bucketize").Reference(Bucketize).NoGradient();

@@ -69,6 +69,11 @@ void SparseReshape(Call& call) {
   for (int64_t& dim : dims) {
     if (dim == -1) dim = from.size() / known;
   }
+  call.outputs[1] = Vector(dims);
+  if (dims == from.dims()) {  // also indices that are not in the shape
+    call.outputs[0] = call.in(0);
+    return;
+  }
   const Array to(dims);
   const int64_t count = call.in(0).dim(0);
   call.outputs[0] = Generate({count, static_cast<int64_t>(dims.size())}, [&](const Index& at) {
@@ -76,7 +81,6 @@ void SparseReshape(Call& call) {
     for (int64_t d = 0; d < call.in(0).dim(1); ++d) index.push_back(call.in(0).at({at[0], d}).integer());
     return Value(static_cast<double>(to.IndexOf(from.PositionOf(index))[at[1]]));
   });
-  call.outputs[1] = Vector(dims);
 }
 
 void SparseConcat(Call& call) {
@@ -241,6 +245,8 @@ void AddReshape(Suite& suite) {
   }
   record.Call({Matrix({}), Longs({2, 0}), Longs({0})})
       .Call({Matrix({}), Longs({2, 0}), Longs({5, -1})})
+      .Call({Matrix({{0, 5}, {1, 0}}), Longs({2, 3}), Longs({2, 3})})
+      .Call({Matrix({{0, 5}, {1, 0}}), Longs({2, 3}), Longs({-1, 3})})
       .Hostile({Indices(), Longs({2, 3}), Longs({-1, -1})},
                "only one output dimension may be -1, not both 0 and 1")
       .Hostile({Indices(), Longs({2, 3}), Longs({-1, 4})}, "requires a multiple of 4")

@@ -55,6 +55,24 @@ void ReduceJoin(Call& call) {
   });
 }
 
+// Looks through all slices for each segment.
+void UnsortedSegmentJoin(Call& call) {
+  const Array& input = call.in(0);
+  Index dims = {call.in(2)[0].integer()};
+  for (int d = call.in(1).rank(); d < input.rank(); ++d) dims.push_back(input.dim(d));
+  const int64_t num_slices = call.in(1).size(), per_slice = num_slices == 0 ? 0 : input.size() / num_slices;
+  call.outputs[0] = Array(dims);
+  for (int64_t k = 0; k < call.outputs[0].size() && per_slice > 0; ++k) {
+    bool is_first = true;
+    for (int64_t slice = 0; slice < num_slices; ++slice) {
+      if (call.in(1)[slice].integer() != k / per_slice) continue;
+      if (!is_first) call.outputs[0][k].text += call.text("separator");
+      call.outputs[0][k].text += input[slice * per_slice + k % per_slice].text;
+      is_first = false;
+    }
+  }
+}
+
 }  // namespace
 
 void AddStringJoiningRecords(Suite& suite) {
@@ -94,6 +112,29 @@ void AddStringJoiningRecords(Suite& suite) {
       .Hostile({table, Ints({0, -2})}, "Duplicate reduction dimension -2")
       .OutOfMemory({Strings({10'000}, std::vector<std::string>(10'000)), Int(0)},
                    {{"separator", std::string(100'000, 'x')}});
+
+  OpRecord& segments = suite.Op("UnsortedSegmentJoin").Reference(UnsortedSegmentJoin);
+  const Tensor rows = Strings({3, 2}, {"a", "b", "c", "", "e", "f"});
+  for (DType d : {DType::kInt32, DType::kInt64}) {
+    for (DType n : {DType::kInt32, DType::kInt64}) {
+      segments.Call({Words({"a", "b", "c"}), Make(d, {3}, {1, 0, 1}), Make(n, {}, {3})}, {{"separator", ":"}})
+          .Call({rows, Make(d, {3}, {1, 0, 1}), Make(n, {}, {2})}, {{"separator", ", "}})
+          .Call({rows, Make(d, {3, 2}, {1, 0, 1, 3, 3, 3}), Make(n, {}, {4})});
+    }
+  }
+  segments.Call({Strings({0, 2}, {}), Ints({}), Int(2)})
+      .Call({Strings({2, 0}, {}), Ints({1, 1}), Int(2)})
+      .Call({Words({}), Ints({}), Int(0)})
+      .Hostile({Words({"a", "b"}), Ints({0, 2}), Int(2)}, "segment_ids[1] is 2, num_segments 2")
+      .Hostile({Words({"a", "b"}), Ints({-1, 0}), Int(2)}, "segment_ids[0] is -1, num_segments 2")
+      .Hostile({Words({"a", "b"}), Ints({0}), Int(2)},
+               "Segment dimension is 1 while input dimension is 2 in rank 0")
+      .Hostile({Words({"a", "b"}), Int(0), Int(2)}, "Segment_id cannot have rank 0")
+      .Hostile({Words({"a"}), Make(DType::kInt32, {1, 1}, {0}), Int(2)},
+               "Invalid segment_id rank 2 for input with 1 dimension(s)", {}, absl::StatusCode::kOutOfRange)
+      .Hostile({Words({"a"}), Ints({0}), Int(-1)}, "Number of segments must be non-negative but got -1")
+      .Hostile({Words({"a"}), Ints({0}), Ints({1})}, "Number of segments must be a scalar")
+      .OutOfMemory({Words({"a"}), Ints({0}), Int(kHuge)});
 }
 
 }  // namespace weir::conformance

@@ -1,6 +1,7 @@
 """Runs TensorFlow's own tests on TensorFlow's server and on `weir serve`, and writes a line of JSON for each method. See README.md.
 
-usage: run_suites.py --tests=DIR --results=DIR --weir=PATH [--sample=N] [--not_in=DIR] [--only=tensorflow|weir] [--again=FILE] [PATH...]
+usage: run_suites.py --tests=DIR --results=DIR --weir=PATH [--sample=N] [--seed=N] [--not_in=DIR] [--only=tensorflow|weir]
+                      [--again=FILE] [PATH...]
 """
 import argparse
 import json
@@ -141,7 +142,10 @@ def files_of(arguments):
         for folder, folders, names in os.walk(full):
             folders.sort()
             found += [os.path.relpath(os.path.join(folder, n), arguments.tests) for n in sorted(names) if n.endswith("_test.py")]
-    return list(dict.fromkeys(found))
+    found = list(dict.fromkeys(found))
+    if arguments.seed is not None:
+        random.Random(arguments.seed).shuffle(found)  # a run that is ended early is a sample of all areas
+    return found
 
 
 def main():
@@ -149,7 +153,8 @@ def main():
     parser.add_argument("--tests", required=True, help="folder with tensorflow/python/..._test.py")
     parser.add_argument("--results", required=True, help="folder for tensorflow.jsonl and weir.jsonl")
     parser.add_argument("--weir", required=True, help="the command weir")
-    parser.add_argument("--sample", type=int, default=0, help="methods of a file, chosen by its name; 0: all")
+    parser.add_argument("--sample", type=int, default=0, help="methods of a file, chosen by its name and the seed; 0: all")
+    parser.add_argument("--seed", type=int, help="draws another sample, and runs the files in random order")
     parser.add_argument("--not_in", help="results folder of an earlier run: its methods are left out")
     parser.add_argument("--only", choices=["tensorflow", "weir"])
     parser.add_argument("--again", help="file with lines 'FILE METHOD': run these on weir once more")
@@ -190,7 +195,8 @@ def main():
         def choose(names):
             names = [n for n in names if "mode_eager" not in n and "tfapiversion_2" not in n and (file, n) not in earlier.of]
             if arguments.sample and len(names) > arguments.sample:
-                chosen = random.Random(file).sample(sorted(names), arguments.sample)
+                seed = file if arguments.seed is None else "%d %s" % (arguments.seed, file)
+                chosen = random.Random(seed).sample(sorted(names), arguments.sample)
                 names = [n for n in names if n in chosen]
             return names
         return choose
