@@ -17,15 +17,16 @@
 #include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/forwarding_file_system.h"
 
 namespace weir {
 
-class FullDisk final : public FileSystem {
+class FullDisk final : public ForwardingFileSystem {
  public:
   // Every byte appended to any file through this object counts; the append that crosses the capacity fails
   // with ResourceExhausted, as the real disk's does, and so does every later one.
   explicit FullDisk(int64_t capacity_bytes, FileSystem& disk = PosixFileSystem())
-      : free_bytes_(capacity_bytes), disk_(disk) {}
+      : ForwardingFileSystem(disk), free_bytes_(capacity_bytes) {}
 
   // Makes that many further bytes fit (or, negative, not fit).
   void AddCapacity(int64_t num_bytes) { free_bytes_ += num_bytes; }
@@ -37,19 +38,16 @@ class FullDisk final : public FileSystem {
   // RemoveEmptyDirectory fails with PermissionDenied from now on, as in a folder that may not be written.
   void KeepFolders() { keeps_folders_ = true; }
 
-  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
-    return disk_.OpenForReading(path);
-  }
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk_.Create(path));
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, ForwardingFileSystem::Create(path));
     return std::make_unique<LimitedFile>(std::move(file), free_bytes_);
   }
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
-    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk_.CreateNew(path));
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, ForwardingFileSystem::CreateNew(path));
     return std::make_unique<LimitedFile>(std::move(file), free_bytes_);
   }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk_.OpenForAppending(path));
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, ForwardingFileSystem::OpenForAppending(path));
     return std::make_unique<LimitedFile>(std::move(file), free_bytes_);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
@@ -60,18 +58,11 @@ class FullDisk final : public FileSystem {
         return absl::InternalError(absl::StrCat("cannot rename ", from));
       }
     }
-    return disk_.Rename(from, to);
+    return ForwardingFileSystem::Rename(from, to);
   }
-  absl::Status Remove(const std::string& path) override { return disk_.Remove(path); }
-  absl::Status CreateDirectories(const std::string& path) override { return disk_.CreateDirectories(path); }
   absl::Status RemoveEmptyDirectory(const std::string& path) override {
     if (keeps_folders_) return absl::PermissionDeniedError(absl::StrCat("cannot remove ", path));
-    return disk_.RemoveEmptyDirectory(path);
-  }
-  absl::Status SyncDirectory(const std::string& path) override { return disk_.SyncDirectory(path); }
-  absl::StatusOr<uint64_t> FileSize(const std::string& path) override { return disk_.FileSize(path); }
-  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
-    return disk_.ListDirectory(path);
+    return ForwardingFileSystem::RemoveEmptyDirectory(path);
   }
 
  private:
@@ -100,7 +91,6 @@ class FullDisk final : public FileSystem {
   std::atomic<bool> keeps_folders_{false};
   absl::Mutex mutex_;
   std::optional<std::string> ending_to_fail_ ABSL_GUARDED_BY(mutex_);
-  FileSystem& disk_;
 };
 
 }  // namespace weir

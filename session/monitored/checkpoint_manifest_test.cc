@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/forwarding_file_system.h"
 #include "session/monitored/checkpoint_claim.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/saver.h"
@@ -25,8 +26,10 @@ using ::testing::HasSubstr;
 
 // The disk of a process whose reading can fail once, and that is stopped before it renames a file to a name
 // with that end, or creates one whose name has that part, once: others go on meanwhile.
-class StoppedBeforeRename final : public FileSystem {
+class StoppedBeforeRename final : public ForwardingFileSystem {
  public:
+  StoppedBeforeRename() : ForwardingFileSystem(PosixFileSystem()) {}
+
   void StopAt(std::string end, std::function<void()> meanwhile) {
     end_ = std::move(end);
     part_.reset();
@@ -43,36 +46,21 @@ class StoppedBeforeRename final : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
     if (const absl::Status failed = Look(path); !failed.ok()) return failed;
-    return files_.OpenForReading(path);
+    return ForwardingFileSystem::OpenForReading(path);
   }
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     const bool stops = meanwhile_ != nullptr && part_.has_value() && absl::StrContains(path, *part_);
     if (stops) std::exchange(meanwhile_, nullptr)();
-    return files_.Create(path);
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
-    return files_.CreateNew(path);
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    return files_.OpenForAppending(path);
+    return ForwardingFileSystem::Create(path);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     if (meanwhile_ != nullptr && !part_.has_value() && absl::EndsWith(to, end_))
       std::exchange(meanwhile_, nullptr)();
-    return files_.Rename(from, to);
+    return ForwardingFileSystem::Rename(from, to);
   }
-  absl::Status Remove(const std::string& path) override { return files_.Remove(path); }
-  absl::Status CreateDirectories(const std::string& path) override { return files_.CreateDirectories(path); }
-  absl::Status RemoveEmptyDirectory(const std::string& path) override {
-    return files_.RemoveEmptyDirectory(path);
-  }
-  absl::Status SyncDirectory(const std::string& path) override { return files_.SyncDirectory(path); }
   absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
     if (const absl::Status failed = Look(path); !failed.ok()) return failed;
-    return files_.FileSize(path);
-  }
-  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
-    return files_.ListDirectory(path);
+    return ForwardingFileSystem::FileSize(path);
   }
 
  private:
@@ -82,7 +70,6 @@ class StoppedBeforeRename final : public FileSystem {
     return absl::InternalError("Stale file handle");
   }
 
-  FileSystem& files_ = PosixFileSystem();
   std::optional<std::string> fails_;
   std::string end_;
   std::optional<std::string> part_;

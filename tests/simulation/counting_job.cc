@@ -12,6 +12,7 @@
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/bundle_reader.h"
+#include "kernels/formats/forwarding_file_system.h"
 #include "kernels/variable.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
@@ -75,43 +76,20 @@ class CountingJob::SaveListener final : public CheckpointSaverListener {
 };
 
 // The disk as one life of the chief has it: notes when that has changed what readers find.
-class CountingJob::NotedDisk final : public FileSystem {
+class CountingJob::NotedDisk final : public ForwardingFileSystem {
  public:
   NotedDisk(FileSystem& disk, Trainer& trainer, World::Life& life)
-      : disk_(disk), trainer_(trainer), life_(life) {}
+      : ForwardingFileSystem(disk), trainer_(trainer), life_(life) {}
 
-  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
-    return disk_.OpenForReading(path);
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    return disk_.Create(path);
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
-    return disk_.CreateNew(path);
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    return disk_.OpenForAppending(path);
-  }
   absl::Status Rename(const std::string& from, const std::string& to) override {
-    WEIR_RETURN_IF_ERROR(disk_.Rename(from, to));
+    WEIR_RETURN_IF_ERROR(ForwardingFileSystem::Rename(from, to));
     // Claims and manifests have names of their lives.
     const bool is_of_all = !absl::StartsWith(to.substr(to.rfind('/') + 1), ".");
     if (is_of_all && !life_.world().is_over()) trainer_.last_rename = life_.world().time();
     return absl::OkStatus();
   }
-  absl::Status Remove(const std::string& path) override { return disk_.Remove(path); }
-  absl::Status CreateDirectories(const std::string& path) override { return disk_.CreateDirectories(path); }
-  absl::Status RemoveEmptyDirectory(const std::string& path) override {
-    return disk_.RemoveEmptyDirectory(path);
-  }
-  absl::Status SyncDirectory(const std::string& path) override { return disk_.SyncDirectory(path); }
-  absl::StatusOr<uint64_t> FileSize(const std::string& path) override { return disk_.FileSize(path); }
-  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
-    return disk_.ListDirectory(path);
-  }
 
  private:
-  FileSystem& disk_;
   Trainer& trainer_;
   World::Life& life_;
 };
