@@ -40,11 +40,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/forwarding_file_system.h"
 
 namespace weir {
 
 // A file system in which only the newest life renames and removes; everything else is as below it.
-class CheckpointClaim final : public FileSystem {
+class CheckpointClaim final : public ForwardingFileSystem {
  public:
   // Leaves the claim in the folder, which must exist, and removes those of earlier lives. An error for which
   // IsSuperseded (exit_code.h) holds when there is one of a later life; else errors of the disk. `files` is
@@ -81,33 +82,15 @@ class CheckpointClaim final : public FileSystem {
   // claim then stays.
   absl::Status End();
 
-  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
-    return files_.OpenForReading(path);
-  }
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
-  absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
-    return files_.CreateNew(path);
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    return files_.OpenForAppending(path);
-  }
   // Both: also the error of Take. What was created here and not renamed, a temporary file, may be removed
   // always.
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status Remove(const std::string& path) override;
-  absl::Status CreateDirectories(const std::string& path) override { return files_.CreateDirectories(path); }
-  absl::Status RemoveEmptyDirectory(const std::string& path) override {
-    return files_.RemoveEmptyDirectory(path);
-  }
-  absl::Status SyncDirectory(const std::string& path) override { return files_.SyncDirectory(path); }
-  absl::StatusOr<uint64_t> FileSize(const std::string& path) override { return files_.FileSize(path); }
-  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
-    return files_.ListDirectory(path);
-  }
 
  private:
   CheckpointClaim(FileSystem& files, std::string directory, uint64_t life)
-      : files_(files), directory_(std::move(directory)), life_(life) {}
+      : ForwardingFileSystem(files), files_(files), directory_(std::move(directory)), life_(life) {}
   struct Found {
     bool is_own = false;            // its own file
     bool has_manifest = false;      // of its own

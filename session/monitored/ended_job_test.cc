@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -22,8 +23,7 @@ using ::testing::IsEmpty;
 constexpr uint64_t kLife = 0xac;
 
 // A chief of that life that has trained to step 3 in good order.
-std::string FolderOfAnEndedJob(std::shared_ptr<Scaffold> scaffold = nullptr) {
-  const std::string directory = EmptyDirectory("ended");
+void TrainToTheEnd(const std::string& directory, std::shared_ptr<Scaffold> scaffold = nullptr) {
   TestProgram chief;
   chief.target.life = [] { return kLife; };
   auto session = chief.Start({.checkpoint_dir = directory,
@@ -33,6 +33,11 @@ std::string FolderOfAnEndedJob(std::shared_ptr<Scaffold> scaffold = nullptr) {
   EXPECT_TRUE(session.ok()) << session.status();
   EXPECT_TRUE(TrainUntilStop(chief, **session).ok());
   EXPECT_TRUE((*session)->Close().ok());
+}
+
+std::string FolderOfAnEndedJob(std::shared_ptr<Scaffold> scaffold = nullptr) {
+  const std::string directory = EmptyDirectory("ended");
+  TrainToTheEnd(directory, std::move(scaffold));
   return directory;
 }
 
@@ -113,6 +118,27 @@ TEST(EndedJobTest, ASessionOfSuchAWorkerIsOver) {
                                      .max_wait = absl::Seconds(20)});
   EXPECT_EQ(ExitCodeFor(session.status()), kExitDone) << session.status();
   EXPECT_THAT(Message(session.status()), HasSubstr("training is over"));
+}
+
+// It waits for a chief that is there, and the last checkpoint comes meanwhile.
+TEST(EndedJobTest, ASessionIsOverWhenTheOthersEndWhileItWaits) {
+  for (const bool others_end : {false, true}) {
+    const std::string directory = EmptyDirectory("ends_later");
+    TestProgram worker;
+    worker.target.met_chief = [] { return SessionTarget::kChiefIsThere; };
+    bool has_begun = false;
+    worker.target.chief_is_done = [&] {
+      if (!std::exchange(has_begun, true) && others_end) TrainToTheEnd(directory);
+      return false;
+    };
+    const auto session = worker.Start({.is_chief = false,
+                                       .checkpoint_dir = directory,
+                                       .hooks = {StopAtStepHook({.last_step = 3})},
+                                       .max_wait = absl::Seconds(1)});
+    EXPECT_TRUE(has_begun);
+    EXPECT_EQ(ExitCodeFor(session.status()) == kExitDone, others_end) << session.status();
+    if (others_end) EXPECT_THAT(Message(session.status()), HasSubstr("training is over"));
+  }
 }
 
 // Where its saver calls that file otherwise, the worker asks for it by that name.

@@ -180,8 +180,11 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
   // If it is there, the job may be over, and its parameter servers have left. They have not left yet, and
   // others may wait, where the chief before has not ended in good order.
   FileSystem& files = FilesOf(*options.scaffold);
-  const std::string at_end =
-      CheckpointAtEnd(options.checkpoint_dir, files, LatestFilenameOf(*options.scaffold), is_at_end);
+  const auto newest_at_end = [&files, is_at_end, directory = options.checkpoint_dir,
+                              latest = LatestFilenameOf(*options.scaffold)] {
+    return CheckpointAtEnd(directory, files, latest, is_at_end);
+  };
+  std::string at_end = newest_at_end();
   if (!at_end.empty() && !CheckpointClaim::IsHeldIn(files, options.checkpoint_dir).value_or(true)) {
     options.recovery_timeout = std::min(options.recovery_timeout, TrainingSessionOptions::kPatienceAtEnd);
   }
@@ -225,7 +228,10 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
                                 .stops_on_sigterm = options.stops_on_sigterm,
                                 .stop_grace_period = options.stop_grace_period,
                                 .step_grace_period = options.step_grace_period});
-  if (at_end.empty() || !absl::IsDeadlineExceeded(session.status())) return session;
+  if (!absl::IsDeadlineExceeded(session.status())) return session;
+  // The others may have come to the end while this process waited for them.
+  if (at_end.empty()) at_end = newest_at_end();
+  if (at_end.empty()) return session;
   return TrainingIsOverError(
       absl::StrCat("training is over: ", at_end, " is of the last step (", session.status().message(), ")"));
 }
