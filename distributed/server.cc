@@ -8,29 +8,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distributed/collectives/passing_groups.h"
-#include "distributed/collectives/peer_group.h"
 #include "distributed/descriptor_limit.h"
-#include "distributed/election/election.h"
 #include "distributed/election/etcd/etcd_store.h"
-#include "distributed/farewell.h"
 #include "distributed/host_name.h"
 #include "distributed/keys/certificate.h"
 #include "distributed/listen_address.h"
-#include "distributed/master/client_listener.h"
 #include "distributed/master/master_service.h"
-#include "distributed/membership_service.h"
 #include "distributed/metrics/metered_transport.h"
-#include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
-#include "distributed/peers/probes.h"
-#include "distributed/peers/tensor_pusher.h"
 #include "distributed/peers/worker_protocol.h"
-#include "distributed/remote_worker.h"
+#include "distributed/task_network.h"
 #include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/sockets/socket_transport.h"
 #include "distributed/transport/tcp/tcp_socket.h"
-#include "distributed/worker_service.h"
 #include "graph/types/status_macros.h"
 #include "graph/version.h"
 #include "kernels/formats/allowed_files.h"
@@ -40,224 +31,6 @@
 #include "session/monitored/termination.h"
 
 namespace weir {
-
-// Of the tasks that train, in the order of their ranks. A cluster spec is made of addresses that are whole.
-static std::vector<std::string> HostsOf(const TaskConfig& task) {
-  std::vector<std::string> hosts;
-  for (const TaskName& worker : task.worker_tasks()) {
-    const absl::StatusOr<std::string> address = task.cluster().address(worker);
-    const absl::StatusOr<HostPort> parsed = HostPort::Parse(address.ok() ? *address : "");
-    hosts.push_back(parsed.ok() ? parsed->host : worker.ToString());
-  }
-  return hosts;
-}
-
-// The parts that talk to other tasks. Members are in the order in which they need one another.
-class Server::Network {
- public:
-  Network(const TaskConfig& task, const ServerOptions& options, Runtime& runtime, Membership& membership,
-          Transport& transport, std::unique_ptr<Transport> owned_transport, std::shared_ptr<FileSystem> files,
-          const PeerLimits& limits, RefusedCalls* refused, const MasterOptions& master)
-      : task_(task),
-        membership_(membership),
-        owned_transport_(std::move(owned_transport)),
-        peers_(task.cluster(), transport, membership),
-        pusher_(std::make_unique<TensorPusher>(peers_, TensorPusherOptions(),
-                                               [this](PlanId plan, int64_t step, const absl::Status& reason) {
-                                                 service_.FailStep(plan, step, reason);
-                                               })),
-        worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
-        service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(files), limits),
-        probes_(peers_),
-        // What is simulated has a start of its own.
-        process_(membership.environment().is_simulated() ? options.simulated_process : OriginOfThisProcess()),
-        age_before_(std::max(absl::ZeroDuration(), process_.age - membership.age())),
-        members_(membership, peers_, probes_, process_.id, refused),
-        master_(std::make_unique<MasterService>(master)) {
-    // Workers of a cluster with parameter servers meet there.
-    if (IsTrainingJob(task.job()) && task.num_ps() == 0) {
-      replicas_ = std::make_unique<PeerGroup>(task.worker_tasks(), HostsOf(task), peers_);
-    }
-    membership_.AddLossListener([this](const TaskName& peer, Incarnation incarnation,
-                                       const absl::Status& reason) { OnLoss(peer, incarnation, reason); });
-    // What a task that is done had here, it needs no more. Its notices of that may have been lost.
-    membership_.AddDoneListener([this](const TaskName& peer, Incarnation incarnation) {
-      service_.OnLoss(peer, incarnation, absl::OkStatus());
-    });
-    membership_.AddSupersededListener([this](const absl::Status& why) { OnSuperseded(why); });
-  }
-
-  ~Network() {
-    Stop();
-    master_.reset();
-    // Until the last call is over, its reply may still say that somebody was lost, which concerns the worker
-    // and the service.
-    peers_.ShutdownAndWait();
-    // A message that fails ends its step on the worker: none may be under way when the worker goes. Those
-    // that its last steps still send fail at once.
-    pusher_->WaitUntilIdle();
-    {
-      absl::MutexLock lock(&end_mutex_);
-      has_ended_ = true;
-    }
-    worker_.reset();
-    pusher_.reset();
-    replicas_.reset();
-  }
-
-  // `serves_clients`: TensorFlow's clients, who have no token and no certificate that names a task, may call.
-  absl::StatusOr<std::string> Listen(Transport& transport, const std::string& address, bool serves_clients) {
-    const auto handle = [this, serves_clients](std::shared_ptr<IncomingCall> call) {
-      if (call->method() == kTaskStatusMethod) return ReplyStatus(*call);
-      if (replicas_ != nullptr && PeerGroup::Handles(call->method())) {
-        return replicas_->Handle(std::move(call));
-      }
-      if (MembershipService::Handles(call->method())) return members_.Handle(std::move(call));
-      if (IsFramedMethod(call->method())) return service_.Handle(std::move(call));
-      if (serves_clients && MasterService::Handles(call->method())) return master_->Handle(std::move(call));
-      call->Reply(absl::UnimplementedError(
-          absl::StrCat(task_.task().ToString(), " does not serve the method ", call->method())));
-    };
-    const auto place = [this](absl::string_view method, absl::string_view header, size_t index,
-                              size_t num_bytes) {
-      if (replicas_ != nullptr && PeerGroup::Handles(method)) {
-        return replicas_->Place(method, header, index, num_bytes);
-      }
-      return service_.Place(method, header, index, num_bytes);
-    };
-    WEIR_ASSIGN_OR_RETURN(listener_, transport.Listen(address, handle, place));
-    return listener_->address();
-  }
-
-  // Of a task that has any free port: the others are told which it is.
-  absl::Status NoteOwnAddress(const std::string& cluster_address, const std::string& bound) {
-    WEIR_ASSIGN_OR_RETURN(HostPort own, HostPort::Parse(cluster_address));
-    if (own.port != 0) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(const HostPort listening, HostPort::Parse(bound));
-    own.port = listening.port;
-    peers_.SetOwnAddress(own.ToString());
-    return absl::OkStatus();
-  }
-
-  // At an address of their own.
-  absl::StatusOr<std::string> ListenToClients(const std::string& address, bool is_insecure) {
-    WEIR_ASSIGN_OR_RETURN(clients_, ClientListener::Listen(address, is_insecure, *master_));
-    return clients_->address();
-  }
-
-  void ReplyStatus(IncomingCall& call) {
-    Frame reply;
-    reply.header = EncodeTaskStatus({task_.task(), membership_.incarnation(), WEIR_VERSION,
-                                     membership_.environment().TimeOfDay(), task_.cluster().ToFlag()});
-    call.Reply(std::move(reply));
-  }
-
-  // Before the heartbeats.
-  void StartElection(AuthorityStore& store) { election_ = std::make_unique<Election>(peers_, store); }
-
-  // Of two processes the one that was started later is the task, however long the other was stopped before it
-  // came here.
-  void StartHeartbeats(absl::Duration lease) {
-    heartbeats_ = std::make_unique<Heartbeats>(peers_, probes_, lease / 5, age_before_, process_.id);
-  }
-
-  // Also when this task has not joined yet, which it does meanwhile: every ps waits to hear of it.
-  void AnnounceDone() {
-    is_leaving_ = true;
-    if (!membership_.is_authority()) return Farewell(task_, peers_).SayDone(kFarewell);
-    membership_.IssueLastView();
-    members_.GiveLastView(kFarewell);
-  }
-  void AnnounceLeave(const absl::Status& outcome) {
-    is_leaving_ = true;
-    if (membership_.incarnation() == 0) return;
-    // Told to stop, a program has not failed.
-    const bool has_failed = ExitCodeFor(outcome) != kExitTerminated;
-    Farewell(task_, peers_).SayLeave(kFarewell, has_failed ? outcome.message() : "");
-  }
-
-  // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers
-  // stay: sessions may still hold them.
-  void Stop() {
-    if (is_stopping_.exchange(true)) return;
-    if (election_ != nullptr) election_->Resign(kFarewell);
-    election_.reset();
-    heartbeats_.reset();
-    members_.Shutdown();
-    if (clients_ != nullptr) clients_->Shutdown();
-    if (listener_ != nullptr) listener_->Shutdown();
-    peers_.Shutdown();
-    master_->Shutdown();
-  }
-
-  LocalWorker* local() { return worker_.get(); }
-
-  const PeerUse& peer_use() const { return service_.use(); }
-  const InboundBudget& inbound() const { return service_.inbound(); }
-
-  // Null where there are parameter servers.
-  PeerGroup* replicas() { return replicas_.get(); }
-
-  Worker* remote(const TaskName& task) {
-    absl::MutexLock lock(&mutex_);
-    std::unique_ptr<RemoteWorker>& worker = remotes_[task];
-    if (worker == nullptr) worker = std::make_unique<RemoteWorker>(peers_, task, *pusher_, *worker_);
-    return worker.get();
-  }
-
- private:
-  // Of this process's sessions.
-  void FailRunningSteps(const DeviceName* task, const absl::Status& reason) {
-    absl::MutexLock lock(&end_mutex_);
-    if (!has_ended_) worker_->owners()->FailRunningSteps(task, reason);
-  }
-
-  // Nothing that this process asks for is done any more. What others ask of it may go on until it ends.
-  void OnSuperseded(const absl::Status& why) {
-    PrintNotice(why.message());
-    peers_.Shutdown(why);
-    if (replicas_ != nullptr) replicas_->Shutdown(why);
-    FailRunningSteps(nullptr, why);
-  }
-
-  void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
-    // Each of a thousand tasks hears of every loss. It concerns who has called the peer, unless that is
-    // saying farewell itself: a ps that has heard that all are done goes at once.
-    const bool concerns = membership_.is_authority() || peers_.contacted().contains(peer);
-    if (concerns && !is_leaving_ && !is_stopping_ && membership_.superseded().ok()) {
-      PrintNotice(absl::StrCat(task_.task().ToString(), ": ", reason.message()));
-    }
-    peers_.OnLoss(peer, incarnation, reason);
-    service_.OnLoss(peer, incarnation, reason);
-    const DeviceName device = {.job = peer.job, .replica = 0, .task = peer.index};
-    FailRunningSteps(&device, reason);
-    if (replicas_ != nullptr) replicas_->OnLoss(peer, incarnation, reason);
-  }
-
-  const TaskConfig& task_;
-  Membership& membership_;
-  std::atomic<bool> is_leaving_{false};
-  std::atomic<bool> is_stopping_{false};
-  const std::unique_ptr<Transport> owned_transport_;
-  Peers peers_;
-  std::unique_ptr<TensorPusher> pusher_;
-  std::unique_ptr<LocalWorker> worker_;
-  WorkerService service_;
-  Probes probes_;
-  const ProcessOrigin process_;
-  const absl::Duration age_before_;  // when membership began
-  MembershipService members_;
-  std::unique_ptr<PeerGroup> replicas_;
-  std::unique_ptr<MasterService> master_;
-  std::unique_ptr<ClientListener> clients_;
-  std::unique_ptr<Listener> listener_;
-  std::unique_ptr<Election> election_;  // null where nobody is elected
-  std::unique_ptr<Heartbeats> heartbeats_;
-  absl::Mutex end_mutex_;
-  bool has_ended_ ABSL_GUARDED_BY(end_mutex_) = false;  // the worker goes, or has gone
-  absl::Mutex mutex_;
-  std::map<TaskName, std::unique_ptr<RemoteWorker>> remotes_ ABSL_GUARDED_BY(mutex_);
-};
 
 Server::Server(TaskConfig task, std::unique_ptr<Runtime> runtime, absl::Duration termination_grace)
     : task_(std::move(task)), termination_grace_(termination_grace), runtime_(std::move(runtime)) {}
@@ -438,8 +211,9 @@ absl::Status Server::Connect(const ServerOptions& options) {
                                 .host = cluster_address,
                                 .files = files,
                                 .limits = limits};
-  network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned),
-                                       std::move(files), limits, refused_.get(), master);
+  network_ =
+      std::make_unique<TaskNetwork>(task_, options, *runtime_, *membership_, *transport, std::move(owned),
+                                    std::move(files), limits, refused_.get(), master);
   absl::StatusOr<std::string> bound =
       network_->Listen(*transport, listen->ToString(),
                        /*serves_clients=*/!options.security.authenticates() && !options.security.uses_tls());
@@ -600,11 +374,11 @@ void Server::Shutdown(const absl::Status& outcome) {
     network_->replicas()->Leave(outcome, kFarewell);
   }
   if (outcome.ok() && (IsTrainingJob(task_.job()) || has_ended)) {
-    network_->AnnounceDone();
+    network_->AnnounceDone(kFarewell);
   } else {
-    network_->AnnounceLeave(outcome);
+    network_->AnnounceLeave(outcome, kFarewell);
   }
-  network_->Stop();
+  network_->Stop(kFarewell);
 }
 
 CollectiveGroup* Server::replicas() {

@@ -36,6 +36,8 @@
 
 namespace weir {
 
+class TaskNetwork;
+
 class LocalWorker;
 
 class Server {
@@ -91,8 +93,6 @@ class Server {
   const LocalWorker& local_worker() const;
 
  private:
-  class Network;  // what a server that is alone does not have
-
   Server(TaskConfig task, std::unique_ptr<Runtime> runtime, absl::Duration termination_grace);
   absl::Status Connect(const ServerOptions& options);
   // Null when no task is elected.
@@ -116,7 +116,7 @@ class Server {
   std::unique_ptr<RefusedCalls> refused_;            // null for one that talks to nobody
   std::unique_ptr<Metrics> metrics_;                 // null when nobody asks for them
   std::unique_ptr<Transport> metered_transport_;     // likewise
-  std::unique_ptr<Network> network_;
+  std::unique_ptr<TaskNetwork> network_;             // null for a server that is alone
   std::unique_ptr<LocalWorker> lone_worker_;
   std::unique_ptr<CollectiveGroup> lone_replica_;
   std::unique_ptr<ServerMetrics> pages_;

@@ -292,21 +292,26 @@ class InterleavingsTest : public testing::Test {
       std::vector<TensorRef> asked;
       if (feeds_one) given.emplace_back(feeds[feed], Fed(feed, part.predicate));
       if (fetches_one) asked.push_back(graph.outputs[fetch]);
-      bool is_refused = false, is_inside = true;
+      struct Answer {
+        bool is_refused = false, comes_at_once = true;
+      };
+      const auto answer = std::make_shared<Answer>();
       ++part.num_answers_left;
       part.run->Start(given, asked,
-                      [&, fetch, fits, fetches_one, &part = part](const Step::Results& results) {
+                      [&graph, answer, fetch, fits, fetches_one, &part](const Step::Results& results) {
                         --part.num_answers_left;
-                        if (is_inside && absl::IsInvalidArgument(results.status())) is_refused = true;
+                        if (answer->comes_at_once && absl::IsInvalidArgument(results.status())) {
+                          answer->is_refused = true;
+                        }
                         if (!fits || part.is_cancelled) return;
                         ASSERT_TRUE(results.ok()) << results.status();
                         if (fetches_one) {
                           EXPECT_EQ((*results)[0].scalar<float>(), graph.values[fetch](part.predicate));
                         }
                       });
-      is_inside = false;
+      answer->comes_at_once = false;
       if (!part.is_cancelled) {
-        EXPECT_EQ(is_refused, !fits);
+        EXPECT_EQ(answer->is_refused, !fits);
       }
       if (fits) {
         part.fed = fed;

@@ -234,13 +234,8 @@ void LocalPlan::StartPrograms(StepState& step) {
   // Inside a RunScope the caller wants to know of the step, and to be able to end it, before it computes.
   const bool runs_at_once = may_run_at_once() && !RunScope::IsInside();
   if (has_copies_) step.plan = shared_from_this();
-  if (may_run_at_once() && step.call->applied_updates != nullptr) {
-    absl::Status status;
-    *step.call->applied_updates = ledger_->Capture([&] {
-      status =
-          RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline, overlaps_[0]);
-    });
-    OnProgramDone(step, status);
+  if (may_capture() && step.call->applied_updates != nullptr) {
+    RunAndCapture(step);
   } else if (runs_at_once && step.call->trace != nullptr) {
     OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline,
                                           *step.traces[0]));
@@ -252,6 +247,17 @@ void LocalPlan::StartPrograms(StepState& step) {
   }
   StartTimer(step);
   OnProgramDone(step, absl::OkStatus());
+}
+
+void LocalPlan::RunAndCapture(StepState& step) {
+  std::vector<absl::Status> statuses(programs_.size());
+  *step.call->applied_updates = ledger_->Capture([&] {
+    for (size_t i = 0; i < programs_.size(); ++i) {
+      statuses[i] =
+          RunStaticSchedule(*programs_[i], *step.frames[i], step.context, step.call->deadline, overlaps_[i]);
+    }
+  });
+  for (const absl::Status& status : statuses) OnProgramDone(step, status);
 }
 
 void LocalPlan::RunActivations(StepState& step) {

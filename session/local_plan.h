@@ -21,6 +21,7 @@
 // Progress: as promised by LocalWorker (local_worker.h), whose methods these are for one plan.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -134,6 +135,11 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   bool may_run_at_once() const {
     return programs_.size() == 1 && programs_[0]->is_static() && num_late_results_ == 0;
   }
+  // No program waits, so all can run while no update does.
+  bool may_capture() const {
+    return num_late_results_ == 0 && std::all_of(programs_.begin(), programs_.end(),
+                                                 [](const auto& program) { return program->is_static(); });
+  }
   // Edges that other workers may send to: all but those whose other end is the caller.
   int num_sent_edges() const { return num_edges_ - num_late_args_ - num_late_results_; }
   absl::Status CheckSent(int edge) const;
@@ -154,6 +160,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   // already.
   static bool TryHold(StepState& step);
   void StartPrograms(StepState& step);
+  // Notes what has been applied by then for a step that reads variables to save them.
+  void RunAndCapture(StepState& step);
   void RunActivations(StepState& step);
   // Precondition: the caller keeps the step from ending.
   void StartTimer(StepState& step);

@@ -86,7 +86,7 @@ struct RunPartitionCall {
   std::function<void(int result, const Tensor& tensor, bool is_dead)> on_late_result;
   // Set for a step that reads variables to save them: it runs at a moment at which no update is under way,
   // and this becomes what had been applied by then (executor/update_ledger.h). Stays empty where that cannot
-  // be known: when the worker has several devices in the step, or one waits.
+  // be known, because a part of the step waits.
   std::string* applied_updates = nullptr;
   // Set for a step that is traced: what the worker's devices did is added before `done` is called. Workers
   // outside of this process add nothing.

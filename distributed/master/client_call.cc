@@ -27,9 +27,11 @@ ClientCall::ClientCall(Environment& environment, OpenWork& work, absl::Time dead
 
 void ClientCall::Outlives(absl::Duration patience) {
   bool has_gone = false;
+  int64_t departure = 0;
   {
     absl::MutexLock lock(&mutex_);
     patience_ = patience;
+    departure = num_departures_;
     // The client went before its request was read; nothing has heard of that yet.
     has_gone = is_given_up_;
     is_given_up_ = false;
@@ -37,7 +39,7 @@ void ClientCall::Outlives(absl::Duration patience) {
   if (has_gone) {
     const absl::Time now = environment_.Now();
     work_.Later(now + PatienceLeft(patience, deadline_, now),
-                [self = shared_from_this()] { self->GiveUpIfAlone(); });
+                [self = shared_from_this(), departure] { self->GiveUpIfAlone(departure); });
   }
 }
 
@@ -70,22 +72,24 @@ void ClientCall::Join() {
 
 void ClientCall::Leave() {
   absl::Duration patience;
+  int64_t departure = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (--num_waiting_ > 0) return;
     patience = patience_;
+    departure = ++num_departures_;
   }
   const absl::Time now = environment_.Now();
   patience = PatienceLeft(patience, deadline_, now);
-  if (patience <= absl::ZeroDuration()) return GiveUpIfAlone();
-  work_.Later(now + patience, [self = shared_from_this()] { self->GiveUpIfAlone(); });
+  if (patience <= absl::ZeroDuration()) return GiveUpIfAlone(departure);
+  work_.Later(now + patience, [self = shared_from_this(), departure] { self->GiveUpIfAlone(departure); });
 }
 
-void ClientCall::GiveUpIfAlone() {
+void ClientCall::GiveUpIfAlone(int64_t departure) {
   std::shared_ptr<Step> step;
   {
     absl::MutexLock lock(&mutex_);
-    if (num_waiting_ > 0) return;
+    if (num_waiting_ > 0 || departure != num_departures_) return;
     is_given_up_ = true;
     step = step_;
   }

@@ -53,13 +53,15 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
  private:
   void Join();   // one more client's call waits
   void Leave();  // one less
-  void GiveUpIfAlone();
+  // Unless somebody has come since that departure.
+  void GiveUpIfAlone(int64_t departure);
 
   Environment& environment_;
   OpenWork& work_;
   const absl::Time deadline_;
   mutable absl::Mutex mutex_;
-  int num_waiting_ ABSL_GUARDED_BY(mutex_) = 1;  // clients' calls
+  int num_waiting_ ABSL_GUARDED_BY(mutex_) = 1;         // clients' calls
+  int64_t num_departures_ ABSL_GUARDED_BY(mutex_) = 0;  // of the last one that waited
   absl::Duration patience_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
   bool is_gone_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_given_up_ ABSL_GUARDED_BY(mutex_) = false;

@@ -393,6 +393,28 @@ TEST(ClientLimitsTest, CompiledStepsCount) {
   EXPECT_TRUE(client.Run(Step(client.CreateSession(TestModel(client.ops())).value(), {"one:0"})).ok());
 }
 
+// Steps that wait for ever, and take all there is, end with their session.
+TEST(ClientLimitsTest, ASessionCanBeClosedWhenNothingIsLeft) {
+  MasterOptions options;
+  options.limits.steps = 3;
+  TestMaster client(options);
+  const std::string session = client.CreateSession(TestModel(client.ops())).value();
+  std::vector<std::shared_ptr<TestClientCall>> waiting;
+  for (int i = 0; i < 3; ++i) {
+    waiting.push_back(client.Start("RunStep", Step(session, {"take:0"}).SerializeAsString()));
+  }
+  const absl::Status refused = client.Run(Step(session, {"one:0"})).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  tensorflow::CloseSessionRequest close;
+  close.set_session_handle(session);
+  const auto closed = client.Call<tensorflow::CloseSessionResponse>("CloseSession", close);
+  EXPECT_TRUE(closed.ok()) << closed.status();
+  if (!closed.ok()) {
+    for (const auto& call : waiting) call->Cancel();
+  }
+  for (const auto& call : waiting) EXPECT_FALSE(call->Await().ok());
+}
+
 // The last answer of a session that rests is kept for a client that asks again; nobody else may starve for
 // it.
 TEST(ClientLimitsTest, AnswersThatAreOnlyKeptMakeRoom) {

@@ -121,9 +121,14 @@ void MasterService::Handle(std::shared_ptr<IncomingCall> call) {
 
 void MasterService::Dispatch(std::shared_ptr<Request> request) {
   const absl::string_view method = request->method();
-  absl::StatusOr<PeerUse::Share> taken =
-      room_.Take({.steps = 1, .bytes = static_cast<int64_t>(request->bytes().size())},
-                 absl::StrCat("a call of ", method));
+  // What ends work must not wait for room that the work takes.
+  const bool frees = (method == "CloseSession" || method == "ReleaseCallable") &&
+                     request->bytes().size() <= AnsweredRequests::kSmallBytes;
+  absl::StatusOr<PeerUse::Share> taken = PeerUse::Share();
+  if (!frees) {
+    taken = room_.Take({.steps = 1, .bytes = static_cast<int64_t>(request->bytes().size())},
+                       absl::StrCat("a call of ", method));
+  }
   if (!taken.ok()) return request->Reply(taken.status());
   request->taken = *std::move(taken);
   if (method == "RunStep") return RunStep(std::move(request));

@@ -21,6 +21,16 @@ static bool HasAccumulatorHandle(const Node& node) {
          absl::StrContains(node.op().name(), "Accumulator");
 }
 
+// By the ops' families: AssignAddVariableOp, ResourceApplyAdam, ResourceScatterNdUpdate...
+static bool UpdatesVariable(const Node& node) {
+  const absl::string_view op = node.op().name();
+  if (absl::StartsWith(op, "Assign")) return true;
+  for (const char* family : {"Apply", "SparseApply", "Scatter", "StridedSliceAssign"}) {
+    if (absl::StartsWith(op, absl::StrCat("Resource", family))) return true;
+  }
+  return false;
+}
+
 uint64_t UpdateKey(const Node& node) {
   const auto is_resource = [](const Output& input) { return input.dtype() == DType::kResource; };
   const bool has_resource =
@@ -28,7 +38,8 @@ uint64_t UpdateKey(const Node& node) {
   if (node.num_outputs() > 0 || !(has_resource || HasAccumulatorHandle(node))) return 0;
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : node.name()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash == 0 ? 1 : hash;
+  if (UpdatesVariable(node)) return hash | 1;
+  return std::max(hash & ~uint64_t{1}, uint64_t{2});
 }
 
 int32_t UpdateLedger::Attempt::CountTurn(uint64_t key, bool repeats) { return repeats ? ++turns_[key] : 1; }
@@ -46,7 +57,9 @@ absl::Status UpdateLedger::Attempt::Apply(uint64_t key, bool repeats, absl::Func
     if (step == writer_->steps.end()) {
       return absl::AbortedError(absl::StrCat("step ", number_, " of its training loop is over"));
     }
-    Mark& mark = step->second[key];
+    const auto [place, is_new] = step->second.try_emplace(key);
+    if (is_new) ++writer_->num_marks;
+    Mark& mark = place->second;
     if (mark.num_applied >= turn) return absl::OkStatus();
     if (mark.is_under_way) {
       return absl::AbortedError("an earlier attempt of the step is just applying the same update");
@@ -81,18 +94,28 @@ absl::StatusOr<UpdateLedger::Attempt> UpdateLedger::BeginStep(const LogicalStep&
   absl::MutexLock lock(&writer.mutex);
   if (step.settled_below > writer.settled_below) {
     writer.settled_below = step.settled_below;
-    absl::erase_if(writer.steps, [&](const auto& known) { return known.first < step.settled_below; });
+    size_t num_freed = 0;
+    absl::erase_if(writer.steps, [&](const auto& known) {
+      if (known.first >= step.settled_below) return false;
+      num_freed += 1 + known.second.size();
+      return true;
+    });
+    writer.num_marks -= num_freed;
   }
   if (step.number < writer.settled_below) {
     return absl::AbortedError(absl::StrCat("step ", step.number,
                                            " of its training loop comes too late: those below ",
                                            writer.settled_below, " are over"));
   }
-  if (writer.steps.size() >= kMaxSteps && !writer.steps.contains(step.number)) {
-    return absl::ResourceExhaustedError(absl::StrCat("a training loop has ", writer.steps.size(),
-                                                     " steps under way, and may have at most ", kMaxSteps));
+  if (writer.steps.contains(step.number)) return attempt;
+  if (writer.num_marks >= kMaxMarks) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a training loop has ", writer.steps.size(), " steps under way with ",
+                     writer.num_marks - writer.steps.size(), " updates here, and may have at most ",
+                     kMaxMarks, " of both: a call that is tried again as a whole has to end earlier"));
   }
   writer.steps.try_emplace(step.number);
+  ++writer.num_marks;
   return attempt;
 }
 
@@ -115,8 +138,13 @@ std::shared_ptr<UpdateLedger::Writer> UpdateLedger::WriterOf(const LogicalStep& 
 void UpdateLedger::Recall(const LogicalStep& step, Writer& writer) {
   restored_.Settle(step.writer, step.settled_below);
   const AppliedUpdates::Updates updates = restored_.Take(step.writer, step.number);
+  if (updates.empty()) return;
   absl::MutexLock lock(&writer.mutex);
-  for (const auto& [key, times] : updates) writer.steps[step.number][key].num_applied = times;
+  const auto [place, is_new] = writer.steps.try_emplace(step.number);
+  Marks& marks = place->second;
+  writer.num_marks -= is_new ? 0 : 1 + marks.size();
+  for (const auto& [key, times] : updates) marks[key].num_applied = times;
+  writer.num_marks += 1 + marks.size();
 }
 
 void UpdateLedger::BeginRestore(uint64_t id, uint64_t life) {
@@ -163,7 +191,7 @@ std::string UpdateLedger::Capture(absl::FunctionRef<void()> read) {
       for (const auto& [number, marks] : writer->steps) {
         AppliedUpdates::Updates updates;
         for (const auto& [key, mark] : marks) {
-          if (mark.num_applied > 0) updates[key] = mark.num_applied;
+          if (mark.num_applied > 0 && IsUpdateOfVariable(key)) updates[key] = mark.num_applied;
         }
         applied.Add(id, number, updates);
       }

@@ -16,9 +16,10 @@
 //
 // A checkpoint has the marks too, of the moment at which its values were read: Capture. After a restore they
 // are known again, so a step that the checkpoint contains, and whose answer was lost with this worker, is not
-// applied again to it.
+// applied again to it. Only those of variables: no checkpoint contains what steps have put into accumulators
+// and tables, so that is done again.
 //
-// Bounds: a writer's marks are freed when it says that the step is settled; kMaxSteps of it at once. Of more
+// Bounds: a writer's marks are freed when it says that the step is settled; kMaxMarks of it at once. Of more
 // than kMaxWriters those whose last step is longest ago are forgotten.
 //
 // Thread safety: all methods. Progress: an update waits for a restore that is just being noted, and that
@@ -43,8 +44,10 @@
 namespace weir {
 
 // What names an update in the ledgers of all tasks and times; 0 for a node that is no update. FNV-1a of the
-// name.
+// name, but for its lowest bit, which tells what is updated.
 uint64_t UpdateKey(const Node& node);
+// Of another resource otherwise.
+constexpr bool IsUpdateOfVariable(uint64_t key) { return key % 2 == 1; }
 
 // Whether a step was refused because a restore, or an initialisation, is under way; also of an error that
 // came from another task.
@@ -60,12 +63,14 @@ class UpdateLedger {
     absl::Mutex mutex;
     uint64_t last_use = 0;  // guarded by the ledger's mutex
     int64_t settled_below ABSL_GUARDED_BY(mutex) = INT64_MIN;
+    size_t num_marks ABSL_GUARDED_BY(mutex) = 0;  // in all steps, each of which counts as one more
     absl::flat_hash_map<int64_t, Marks> steps ABSL_GUARDED_BY(mutex);
   };
 
  public:
   static constexpr size_t kMaxWriters = 16384;
-  static constexpr size_t kMaxSteps = 1024;
+  // Of one writer; each step counts as one more.
+  static constexpr size_t kMaxMarks = size_t{1} << 20;
 
   // One attempt of a step on this worker. Must not outlive the ledger. Thread safety: Apply, by threads that
   // run different nodes.
@@ -92,7 +97,7 @@ class UpdateLedger {
   };
 
   // Before the step touches anything. Aborted: it is settled, or a restore is under way (IsRefusedByRestore).
-  // ResourceExhausted: the writer has too many steps that are not settled.
+  // ResourceExhausted: the writer has kMaxMarks in steps that are not settled.
   absl::StatusOr<Attempt> BeginStep(const LogicalStep& step);
 
   // The variables are about to be set to other values by this life of a task; steps are refused until

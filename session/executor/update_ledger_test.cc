@@ -172,10 +172,49 @@ TEST_F(UpdateLedgerTest, ARestoreIsGivenUpWithTheLifeOfItsChief) {
   EXPECT_TRUE(ledger_.EndRestore(6).ok());
 }
 
+// One call of a training loop may be an epoch.
+// A checkpoint has none of the accumulators and tables that steps change.
+TEST_F(UpdateLedgerTest, OnlyUpdatesOfVariablesAreCaptured) {
+  constexpr uint64_t kOther = kUpdate + 1;
+  EXPECT_TRUE(IsUpdateOfVariable(kUpdate));
+  EXPECT_FALSE(IsUpdateOfVariable(kOther));
+  UpdateLedger::Attempt saved = Begin(1);
+  EXPECT_TRUE(Count(saved).ok());
+  EXPECT_TRUE(Count(saved, kOther).ok());
+  const std::string text = ledger_.Capture([] {});
+  ledger_.BeginRestore(5, kChief);
+  ASSERT_TRUE(ledger_.EndRestore(5, text).ok());
+  UpdateLedger::Attempt again = Begin(1);
+  EXPECT_TRUE(Count(again).ok());
+  EXPECT_EQ(num_applied_, 2);
+  EXPECT_TRUE(Count(again, kOther).ok());
+  EXPECT_EQ(num_applied_, 3);
+}
+
+TEST_F(UpdateLedgerTest, ManyStepsMayBeUnsettled) {
+  for (int64_t number = 1; number <= 5000; ++number) {
+    UpdateLedger::Attempt attempt = Begin(number);
+    for (uint64_t update = 0; update < 3; ++update) EXPECT_TRUE(Count(attempt, kUpdate + 2 * update).ok());
+  }
+  UpdateLedger::Attempt again = Begin(1);
+  EXPECT_TRUE(Count(again).ok());
+  EXPECT_EQ(num_applied_, 15000);
+}
+
 TEST_F(UpdateLedgerTest, ItsMemoryIsBounded) {
-  for (int64_t number = 1; number <= static_cast<int64_t>(UpdateLedger::kMaxSteps); ++number) Begin(number);
-  EXPECT_TRUE(absl::IsResourceExhausted(ledger_.BeginStep({kWriter, 1 << 20, 0}).status()));
-  Begin(1 << 20, /*settled_below=*/1 << 20);
+  constexpr int64_t kMost = UpdateLedger::kMaxMarks;
+  for (int64_t number = 1; number <= kMost / 2; ++number) {
+    UpdateLedger::Attempt attempt = Begin(number);
+    ASSERT_TRUE(Count(attempt).ok());
+  }
+  const absl::Status refused = ledger_.BeginStep({kWriter, kMost, 0}).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_EQ(num_applied_, kMost / 2);
+  UpdateLedger::Attempt again = Begin(1);
+  EXPECT_TRUE(Count(again).ok());
+  EXPECT_EQ(num_applied_, kMost / 2) << "it is known";
+  Begin(kMost, /*settled_below=*/kMost);
+  for (int64_t number = kMost + 1; number <= kMost + 100; ++number) Begin(number);
   for (uint64_t i = 0; i <= UpdateLedger::kMaxWriters; ++i) Begin(1, 0, /*writer=*/100 + i);
   EXPECT_EQ(ledger_.num_writers(), static_cast<int>(UpdateLedger::kMaxWriters));
 }
@@ -198,6 +237,7 @@ TEST(UpdateKeyTest, AnUpdateHasAResourceAndReturnsNothing) {
   EXPECT_EQ(UpdateKey(*one), 0u);
   EXPECT_EQ(UpdateKey(*read), 0u);
   EXPECT_NE(UpdateKey(*assign("AssignAddVariableOp", "add")), 0u);
+  EXPECT_TRUE(IsUpdateOfVariable(UpdateKey(*assign("AssignSubVariableOp", "sub"))));
   for (const char* prefix : {"", "Resource"}) {
     Node* const sum = add({.op = absl::StrCat(prefix, "ConditionalAccumulator"),
                            .name = absl::StrCat(prefix, "sum"),
@@ -205,11 +245,11 @@ TEST(UpdateKeyTest, AnUpdateHasAResourceAndReturnsNothing) {
     Node* const step = add({.op = "Const",
                             .name = absl::StrCat(prefix, "step"),
                             .attrs = {{"value", Tensor::Scalar(int64_t{0})}, {"dtype", DType::kInt64}}});
-    EXPECT_NE(UpdateKey(*add({.op = absl::StrCat(prefix, "AccumulatorApplyGradient"),
-                              .name = absl::StrCat(prefix, "apply"),
-                              .inputs = {sum->output(0), step->output(0), one->output(0)}})),
-              0u)
-        << prefix;
+    const uint64_t apply = UpdateKey(*add({.op = absl::StrCat(prefix, "AccumulatorApplyGradient"),
+                                           .name = absl::StrCat(prefix, "apply"),
+                                           .inputs = {sum->output(0), step->output(0), one->output(0)}}));
+    EXPECT_NE(apply, 0u) << prefix;
+    EXPECT_FALSE(IsUpdateOfVariable(apply)) << prefix;
     EXPECT_EQ(UpdateKey(*add({.op = absl::StrCat(prefix, "AccumulatorNumAccumulated"),
                               .name = absl::StrCat(prefix, "count"),
                               .inputs = {sum->output(0)}})),

@@ -120,6 +120,31 @@ TEST(EndedJobTest, ASessionOfSuchAWorkerIsOver) {
   EXPECT_THAT(Message(session.status()), HasSubstr("training is over"));
 }
 
+// The session asks its hooks whether a step is the last, and tells them whom to ask about the chief.
+TEST(EndedJobTest, NoHookKeepsItself) {
+  class KeepsTarget final : public Hook {
+   public:
+    absl::string_view name() const override { return "KeepsTarget"; }
+    void SetTarget(const SessionTarget& target) override { target_ = target; }
+    bool has_target() const { return !target_.workers.empty(); }
+
+   private:
+    SessionTarget target_;
+  };
+  auto hook = std::make_shared<KeepsTarget>();
+  const std::weak_ptr<KeepsTarget> kept = hook;
+  {
+    TestProgram worker;
+    worker.target.chief_is_done = [] { return true; };
+    const auto session = worker.Start(
+        {.is_chief = false, .checkpoint_dir = EmptyDirectory("keeps"), .hooks = {std::move(hook)}});
+    EXPECT_EQ(ExitCodeFor(session.status()), kExitDone) << session.status();
+    const std::shared_ptr<KeepsTarget> still_there = kept.lock();
+    if (still_there != nullptr) EXPECT_TRUE(still_there->has_target());
+  }
+  EXPECT_TRUE(kept.expired());
+}
+
 // It waits for a chief that is there, and the last checkpoint comes meanwhile.
 TEST(EndedJobTest, ASessionIsOverWhenTheOthersEndWhileItWaits) {
   for (const bool others_end : {false, true}) {

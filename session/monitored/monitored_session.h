@@ -102,7 +102,9 @@ class MonitoredSession {
     LogicalSteps::Call& call_;
   };
 
-  // Calls `step`, and again when it returns that a peer was lost, with a new session.
+  // Calls `step`, and again when it returns that a peer was lost, with a new session. What its steps have
+  // updated is remembered until the call ends: ResourceExhausted, and the end of the session, when that is
+  // more than UpdateLedger::kMaxMarks (a million) of steps and updates on one task.
   absl::Status RunStepFn(absl::FunctionRef<absl::Status(StepContext& context)> step);
 
   // Calls the End of all hooks (the checkpoint saver's saves a last time), unless a step has failed, and

@@ -364,6 +364,22 @@ TEST(MonitoredSessionTest, AStepFunctionRunsWithAndWithoutHooks) {
   EXPECT_TRUE((*stopped)->should_stop());
 }
 
+// As a program does that has one call for each epoch.
+TEST(MonitoredSessionTest, AStepFunctionMayRunManySteps) {
+  constexpr int kSteps = 1500;
+  TestProgram program;
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status = (*session)->RunStepFn([&](MonitoredSession::StepContext& context) {
+    for (int i = 0; i < kSteps; ++i) {
+      WEIR_RETURN_IF_ERROR(context.RunWithHooks({}, {}, {program.train}).status());
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ((*session)->GlobalStep().value(), kSteps);
+}
+
 TEST(MonitoredSessionTest, SummariesMayHaveAFolderOfTheirOwn) {
   const std::string checkpoints = EmptyDirectory("checkpoints"), summaries = EmptyDirectory("summaries");
   TestProgram program;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/formats/bundle_reader.h"
@@ -20,7 +21,17 @@ constexpr char kTensor[] = "_weir/applied_updates";
 
 // Made again, it is a ps that was started anew, with its chief.
 struct Cluster {
-  explicit Cluster(const std::string& directory) {
+  explicit Cluster(const std::string& directory, int num_cpus = 1) : program({.num_cpus = num_cpus}) {
+    if (num_cpus > 1) {
+      const auto scope = program.g.DeviceScope(absl::StrCat("/device:CPU:", num_cpus - 1));
+      count = MakeVariable(program.g, "count", Tensor::Scalar(0.0f));
+      add = program.g.AddNode("AssignAddVariableOp", {count.handle, Const(program.g, 1.0f)});
+    }
+    const Output sum = program.g.AddOp("ConditionalAccumulator", {},
+                                       {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}});
+    contribute = program.g.AddNode("AccumulatorApplyGradient",
+                                   {sum, Const(program.g, int64_t{0}), Const(program.g, 1.0f)});
+    num_contributed = program.g.AddOp("AccumulatorNumAccumulated", {sum});
     program.target.workers = {&elsewhere};
     TrainingSessionOptions options;
     options.checkpoint_dir = directory;
@@ -36,16 +47,22 @@ struct Cluster {
   absl::Status Train(int64_t number) {
     RunOptions options;
     options.logical_step = {.writer = 5, .number = number, .settled_below = number};
-    return session->session().Run({}, {}, {program.train}, options).status();
+    std::vector<TargetRef> targets = {program.train, contribute};
+    if (add != nullptr) targets.push_back(add);
+    return session->session().Run({}, {}, targets, options).status();
   }
-  int64_t Step() {
-    const auto read = session->session().Run({}, {step});
+  Tensor Read(Output of) {
+    const auto read = session->session().Run({}, {of});
     EXPECT_TRUE(read.ok()) << read.status();
-    return read.ok() ? (*read)[0].scalar<int64_t>() : -1;
+    return read.ok() ? (*read)[0] : Tensor::Scalar(-1);
   }
+  int64_t Step() { return Read(step).scalar<int64_t>(); }
 
   TestProgram program;
   const Output step = GlobalStep(program.g).value;
+  ModelVariable count;  // of steps, on the last of several devices
+  Node *add = nullptr, *contribute = nullptr;
+  Output num_contributed;  // to an accumulator
   struct Elsewhere final : ForwardingWorker {
     using ForwardingWorker::ForwardingWorker;
     StepOwners* owners() override { return nullptr; }
@@ -56,8 +73,8 @@ struct Cluster {
 class SavedUpdatesTest : public testing::TestWithParam<bool> {
  protected:
   // Saves after the first step, and loses the second.
-  void SaveOneStep(const std::string& directory) {
-    Cluster first(directory);
+  void SaveOneStep(const std::string& directory, int num_cpus = 1) {
+    Cluster first(directory, num_cpus);
     ASSERT_TRUE(first.Train(1).ok());
     Saver& saver = *first.session->scaffold().saver;
     const bool is_asynchronous = GetParam();
@@ -82,6 +99,28 @@ TEST_P(SavedUpdatesTest, AStepThatIsInACheckpointIsNotAppliedToItAgain) {
   EXPECT_EQ(second.Step(), 1) << "its answer was lost";
   EXPECT_TRUE(second.Train(2).ok());
   EXPECT_EQ(second.Step(), 2) << "the checkpoint does not have it";
+}
+
+TEST_P(SavedUpdatesTest, VariablesMayBeOnSeveralDevices) {
+  const std::string directory = EmptyDirectory("devices");
+  SaveOneStep(directory, 2);
+  Cluster second(directory, 2);
+  for (const int number : {1, 2}) {
+    EXPECT_TRUE(second.Train(number).ok());
+    EXPECT_EQ(second.Step(), number);
+    EXPECT_EQ(second.Read(second.count.value).scalar<float>(), number);
+  }
+}
+
+// The accumulator is empty after the restore, and its gradients would be missed.
+TEST_P(SavedUpdatesTest, WhatNoCheckpointContainsIsDoneAgain) {
+  const std::string directory = EmptyDirectory("accumulator");
+  SaveOneStep(directory);
+  Cluster second(directory);
+  EXPECT_EQ(second.Read(second.num_contributed).scalar<int32_t>(), 0);
+  EXPECT_TRUE(second.Train(1).ok());
+  EXPECT_EQ(second.Step(), 1);
+  EXPECT_EQ(second.Read(second.num_contributed).scalar<int32_t>(), 1);
 }
 
 TEST_P(SavedUpdatesTest, IsOneMoreTensorOfAnOrdinaryCheckpoint) {

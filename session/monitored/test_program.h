@@ -33,7 +33,8 @@ inline std::string EmptyDirectory(const std::string& name) {
 // the program.
 class TestProgram {
  public:
-  TestProgram() : runtime(Runtime::Create().value()), worker(*runtime, runtime->task()), g(StandardOps()) {
+  explicit TestProgram(const RuntimeOptions& options = {})
+      : runtime(Runtime::Create(options).value()), worker(*runtime, runtime->task()), g(StandardOps()) {
     target = {.workers = {&worker}, .default_task = runtime->task(), .kernels = &runtime->kernels()};
     w = MakeVariable(g, "w", Tensor::Scalar(0.0f));
     step_scale = PlaceholderWithDefault(g, Const(g, 1.0f), Shape());

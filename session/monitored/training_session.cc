@@ -173,9 +173,13 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
   }
   hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
   if (owner != nullptr) hooks.push_back(std::move(owner));
-  const auto is_at_end = [hooks = options.hooks](int64_t step) {
-    return std::any_of(hooks.begin(), hooks.end(),
-                       [step](const HookPtr& hook) { return hook->WouldBeAtEnd(step); });
+  // Hooks may keep what asks this (SetTarget), so it does not keep them.
+  const std::vector<std::weak_ptr<Hook>> asked(options.hooks.begin(), options.hooks.end());
+  const auto is_at_end = [asked](int64_t step) {
+    return std::any_of(asked.begin(), asked.end(), [step](const std::weak_ptr<Hook>& known) {
+      const HookPtr hook = known.lock();
+      return hook != nullptr && hook->WouldBeAtEnd(step);
+    });
   };
   // If it is there, the job may be over, and its parameter servers have left. They have not left yet, and
   // others may wait, where the chief before has not ended in good order.
