@@ -39,14 +39,6 @@ Status BitcastShape(ShapeInference& s) {
 
 std::vector<OpDef> PassingOnOps() {
   return {
-      {.name = "ToBool",
-       .summary =
-           "Gives whether a number is not 0, a text not empty; of other tensors whether they have elements.",
-       .infer_shapes = [](ShapeInference& s) -> Status {
-         s.set_output(0, PartialShape({}));
-         return OkStatus();
-       },
-       .gradient = NotDifferentiable},
       {.name = "Bitcast",
        .summary = "Gives the bits of a tensor as elements of another dtype.",
        .infer_shapes = BitcastShape,

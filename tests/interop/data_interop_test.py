@@ -346,8 +346,7 @@ def test_rows_of_a_database(server):
 
     compare_datasets(server, [
         rows("select a, b, c, d from t", (tf.int64, tf.string, tf.float64, tf.string)), rows("select a, a, a, a, a, a, a from t order by b", (tf.int8, tf.int16, tf.int32, tf.uint8, tf.uint16, tf.bool, tf.string)),
-        rows("select b, c, d from t", (tf.int64, tf.int32, tf.float64)), rows("select a from t where 0", (tf.int32,)), rows("select a, b from t", (tf.int32,)), rows("select nope from t", (tf.int32,)),
-        rows("garbage", (tf.int32,)), rows("", (tf.int32,)), rows("select a from t; select b from t", (tf.int32,)), rows("select a from t", (tf.int32,), sys.argv[2]),
+        rows("select b, c, d from t", (tf.int64, tf.int32, tf.float64)), rows("select a from t where 0", (tf.int32,)), rows("select a from t; select b from t", (tf.int32,)),
         lambda: rows("select b from t", (tf.string,))().batch(3).repeat(2),
     ])
 
@@ -379,7 +378,7 @@ def test_caches_in_files(server):
         with_names = {file for file in os.listdir(folder) if file.startswith(name)}
         assert with_names == {name + ".index", name + ".data-00000-of-00001"}, with_names
     failing = lambda: r(3).map(lambda v: tf.debugging.check_numerics(1.0 / tf.cast(1 - v, tf.float32), "bad"))
-    outcomes = [passes(target, "of_tensorflow", [lambda: r(3)]) + passes(target, name + "_empty", [lambda: r(0)], 2) + passes(target, name + "_failing", [failing], 2)
+    outcomes = [passes(target, "of_tensorflow", [lambda: r(3).map(lambda v: (v, v, v))]) + passes(target, name + "_empty", [lambda: r(0)], 2) + passes(target, name + "_failing", [failing], 2)
                 for target, name in (("", "tensorflow"), (server.target(), "weir"))]
     for e, f in zip(*outcomes):
         assert_same(e, f, "a cache")

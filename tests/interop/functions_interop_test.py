@@ -61,11 +61,10 @@ def test_conditions_that_are_no_bool(server):
 
         chosen = [tf.raw_ops.If(cond=v1.placeholder_with_default(condition, np.shape(condition)), input=[x], Tout=[tf.float32], then_branch=doubled, else_branch=negative)[0]
                   for condition in conditions]
-        chosen += v1.gradients(chosen[0] + 10.0 * chosen[1], x)
 
         for dtype in (tf.int32, tf.float32, tf.string):
             @function.Defun(tf.int32, tf.float32)
-            def goes_on(i, _):
+            def goes_on(i, unused):
                 return tf.strings.substr("abc", i, 3) if dtype == tf.string else tf.cast(3 - i, dtype)
 
             @function.Defun(tf.int32, tf.float32)

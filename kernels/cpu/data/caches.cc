@@ -218,7 +218,11 @@ absl::Status FileCacheIterator::Open(IteratorContext& context) {
   if (writer_ != nullptr || reader_ != nullptr || is_over_) return absl::OkStatus();
   if (dataset_->files().Exists(absl::StrCat(dataset_->name(), ".index"))) {
     WEIR_ASSIGN_OR_RETURN(reader_, BundleReader::Open(dataset_->name(), dataset_->files()));
-    return absl::OkStatus();
+    const size_t num_components = dataset_->signature().types.size();
+    if (reader_->Find(NameOf(0, num_components)) == nullptr) return absl::OkStatus();
+    reader_ = nullptr;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the cache '", dataset_->name(), "' has elements of more than ", num_components, " tensors"));
   }
   WEIR_ASSIGN_OR_RETURN(
       writer_, CacheWriter::Create(dataset_->name(), dataset_->files(), context.environment().TimeOfDay()));

@@ -65,7 +65,9 @@ class SqlDataset final : public Dataset {
 
 absl::StatusOr<bool> SqlIterator::Step(IteratorContext& context) {
   if (is_over_) return false;
-  if (query_ == nullptr) WEIR_ASSIGN_OR_RETURN(query_, dataset_->Open());
+  if (query_ == nullptr) {
+    WEIR_ASSIGN_OR_RETURN(query_, dataset_->Open());
+  }
   WEIR_ASSIGN_OR_RETURN(const bool has_row, query_->Next([&] {
     return context.cancellation.is_cancelled() ? context.cancellation.reason() : absl::OkStatus();
   }));

@@ -64,25 +64,6 @@ void AddPassingOnRecords(Suite& suite) {
       .Call({Floats({2, 3})})
       .Call({Strings({1}, {"a"})}, {{"message", "no"}});
   suite.Op("Snapshot").Reference(PassOn).CannotFail().Call({Floats({2, 3})}).Call({Strings({1}, {"a"})});
-
-  OpRecord& to_bool = suite.Op("ToBool").NoGradient().Reference([](reference::Call& call) {
-    const Array& input = call.in(0);
-    const bool is_true =
-        input.rank() > 0 ? input.size() > 0 : input[0].number != 0.0 || !input[0].text.empty();
-    call.outputs[0] = Array(reference::Index());
-    call.outputs[0][0] = is_true ? 1.0 : 0.0;
-  });
-  for (const DType dtype : Join({kNumbers, kQuantized, {DType::kBool}})) {
-    to_bool.Call({Make(dtype, {2}, {0, 0})}).Call({Make(dtype, {0, 2}, {})});
-  }
-  for (const DType dtype : {DType::kBool, DType::kFloat32, DType::kFloat64, DType::kInt8, DType::kUint8,
-                            DType::kInt16, DType::kInt32, DType::kInt64}) {
-    to_bool.Call({Make(dtype, {}, {0})}).Call({Make(dtype, {}, {1})}).Call({Make(dtype, {1}, {0})});
-  }
-  for (const char* text : {"", "0", "text"}) to_bool.Call({Strings({}, {text})});
-  to_bool.Call({Words({""})}).Call({Words({})});
-  for (const DType dtype : {DType::kHalf, DType::kUint64, DType::kComplex64})
-    to_bool.Hostile({Make(dtype, {}, {1})}, "cannot be converted to a boolean");
 }
 
 }  // namespace weir::conformance
