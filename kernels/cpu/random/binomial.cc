@@ -47,6 +47,9 @@ class BinomialSampler {
     is_rare_ = static_cast<double>(T(count * rarer)) < 10;
   }
 
+  // TensorFlow's choices.
+  uint64_t blocks_per_sample() const { return is_rare_ ? 42 : kReservedBlocksPerOutput; }
+
   template <typename T>
   T Sample(const Philox& bits) const {
     if (count_ <= 0 || probability_ <= 0) return NumberOf<T>(0);
@@ -111,7 +114,8 @@ std::vector<BinomialSampler> SamplersOf(const Tensor& counts, const Tensor& prob
   return samplers;
 }
 
-// Sample i of parameters p is at [i, p] of the output, and has the blocks p * samples + i of the stream.
+// Sample i of parameters p is at [i, p] of the output, and begins blocks_per_sample() * (p * samples + i)
+// blocks into the stream.
 template <typename T>
 void FillBinomial(ThreadPool& threads, const Philox& start, const std::vector<BinomialSampler>& samplers,
                   absl::Span<T> output) {
@@ -121,7 +125,7 @@ void FillBinomial(ThreadPool& threads, const Philox& start, const std::vector<Bi
     for (int64_t i = begin; i < end; ++i) {
       const int64_t which = i / num_samples, sample = i % num_samples;
       Philox bits = start;
-      bits.Skip(static_cast<uint64_t>(i) * kReservedBlocksPerOutput);
+      bits.Skip(static_cast<uint64_t>(i) * samplers[which].blocks_per_sample());
       output[sample * num_parameters + which] = samplers[which].template Sample<T>(bits);
     }
   });
