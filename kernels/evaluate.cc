@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cancellation.h"
 #include "kernels/kernel.h"
 #include "kernels/memory_kind.h"
 
@@ -47,7 +46,8 @@ absl::Status RunKernel(Kernel& kernel, KernelContext& context) {
 
 // `kinds`: where the kernel's arguments are; null on a device whose memory is the host's.
 absl::StatusOr<std::vector<Tensor>> RunNode(const Node& node, absl::Span<const Tensor> inputs, Device& device,
-                                            Kernel& kernel, const ArgumentKinds* kinds) {
+                                            Kernel& kernel, const ArgumentKinds* kinds,
+                                            Cancellation& cancellation) {
   WEIR_RETURN_IF_ERROR(CheckInputs(node, inputs));
 
   const int num_inputs = node.num_inputs();
@@ -57,7 +57,6 @@ absl::StatusOr<std::vector<Tensor>> RunNode(const Node& node, absl::Span<const T
   for (int i = 0; i < num_inputs; ++i) input_slots[i] = i;
   const auto last_use = std::make_unique<bool[]>(num_inputs + 1);  // all false: nothing runs in place
 
-  Cancellation cancellation;
   StepContext step;
   step.cancellation = &cancellation;
   KernelContext context(step, device, slots.data(), input_slots.data(), last_use.get(), num_inputs,
@@ -127,18 +126,19 @@ class Order {
 
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
                                                  Device& device, const KernelRegistry& kernels) {
-  return EvaluateNode(node, inputs, device, kernels, nullptr);
+  Cancellation never;
+  return EvaluateNode(node, inputs, device, kernels, nullptr, never);
 }
 
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
                                                  Device& device, const KernelRegistry& kernels,
-                                                 SessionState* session) {
+                                                 SessionState* session, Cancellation& cancellation) {
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
                         kernels.Create(node, device, session));  // errors name the node
   std::optional<ArgumentKinds> kinds;
   if (device.memory_kind() == MemoryKind::kDevice) kinds = kernels.KindsOf(node, device.type());
   absl::StatusOr<std::vector<Tensor>> outputs =
-      RunNode(node, inputs, device, *kernel, kinds ? &*kinds : nullptr);
+      RunNode(node, inputs, device, *kernel, kinds ? &*kinds : nullptr, cancellation);
   if (!outputs.ok()) return WithNode(node, outputs.status());
   return outputs;
 }

@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "graph/graph.h"
 #include "graph/types/tensor.h"
+#include "kernels/cancellation.h"
 #include "kernels/device.h"
 #include "kernels/kernel_registry.h"
 
@@ -18,10 +19,11 @@ namespace weir {
 // node. A kernel never writes into `inputs`: their buffers count as shared.
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
                                                  Device& device, const KernelRegistry& kernels);
-// The same for a kernel that uses what that session has: files, functions.
+// The same for a kernel that uses what that session has: files, functions. It sees `cancellation` as that of
+// its step.
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
                                                  Device& device, const KernelRegistry& kernels,
-                                                 SessionState* session);
+                                                 SessionState* session, Cancellation& cancellation);
 
 // The values of `outputs` in a step of its own, everything on `device`. `feeds` replace the outputs they
 // name, and nodes that only they need do not run. Control inputs are obeyed. InvalidArgument for a graph with

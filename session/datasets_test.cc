@@ -496,8 +496,62 @@ TEST_F(RecordFilesTest, RecordsLinesAndPieces) {
               ElementsAre("aa", "bb", "cc"));
   EXPECT_EQ(last_.code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(Read("FixedLengthRecordDatasetV2", pieces, "", {Number(2), Number(4), Number(3)}),
-              ElementsAre("aabb"));
-  EXPECT_THAT(std::string(last_.message()), HasSubstr("not an exact multiple of the record length"));
+              ElementsAre());
+  EXPECT_EQ(last_.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(last_.message()),
+      HasSubstr("has body length 6 bytes, which is not an exact multiple of the record length (4 bytes)"));
+}
+
+class FileCacheTest : public RecordFilesTest {
+ protected:
+  struct Pass {
+    Node* make;
+    Output next;
+  };
+  Pass Cached(const std::string& name, Output input) {
+    const Output iterator = Iterator();
+    return {Make(Stage("CacheDataset", input, {Text(Path(name))}), iterator), Next(iterator)};
+  }
+};
+
+TEST_F(FileCacheTest, OnePassWritesWhatLaterOnesRead) {
+  const Pass first = Cached("cache", Range(3)), second = Cached("cache", Range(9));
+  ASSERT_TRUE(RunNode(first.make).ok());
+  ASSERT_TRUE(RunNode(second.make).ok());
+  EXPECT_THAT(Drain(first.next, 1), ElementsAre(0));
+  EXPECT_THAT(Drain(second.next), IsEmpty());
+  EXPECT_EQ(last_.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(last_.message()), HasSubstr("cache_0.lockfile"));
+  EXPECT_THAT(Drain(first.next), ElementsAre(1, 2));
+  EXPECT_EQ(last_.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(Drain(second.next), ElementsAre(0, 1, 2));
+  ASSERT_TRUE(RunNode(first.make).ok());
+  EXPECT_THAT(Drain(first.next), ElementsAre(0, 1, 2));
+}
+
+TEST_F(FileCacheTest, APassThatIsGivenUpLeavesNothing) {
+  const Pass pass = Cached("given_up", Range(3)), other = Cached("given_up", Range(2));
+  ASSERT_TRUE(RunNode(pass.make).ok());
+  EXPECT_THAT(Drain(pass.next, 2), ElementsAre(0, 1));
+  ASSERT_TRUE(RunNode(pass.make).ok());
+  ASSERT_TRUE(RunNode(other.make).ok());
+  EXPECT_THAT(Drain(other.next), ElementsAre(0, 1));
+}
+
+TEST_F(FileCacheTest, FilesOfOtherTypesAndDamagedOnesAreErrors) {
+  const Pass writes = Cached("damaged", Range(3)), reads = Cached("damaged", Range(3));
+  ASSERT_TRUE(RunNode(writes.make).ok());
+  ASSERT_EQ(Drain(writes.next).size(), 3);
+  const Output iterator = Iterator("", D::kString);
+  Node* const make_texts =
+      Make(g_.AddOp("CacheDataset", {Range(1), Text(Path("damaged"))}, Of(D::kString)), iterator);
+  session_.reset();
+  EXPECT_FALSE(RunNode(make_texts).ok()) << "the input gives numbers";
+  Write("damaged.data-00000-of-00001", "short");
+  ASSERT_TRUE(RunNode(reads.make).ok());
+  EXPECT_THAT(Drain(reads.next, 1), IsEmpty());
+  EXPECT_EQ(last_.code(), absl::StatusCode::kDataLoss) << last_;
 }
 
 // Every damage of a file is an error or an end, and never more than the file can hold.

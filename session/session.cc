@@ -12,14 +12,11 @@
 #include "graph/rewrite/pipeline.h"
 #include "graph/rewrite/prune.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/cpu_device.h"
-#include "kernels/evaluate.h"
-#include "kernels/formats/allowed_files.h"
-#include "kernels/session_state.h"
 #include "placer/partitioner.h"
 #include "session/call_together.h"
 #include "session/executor/program.h"
 #include "session/fetched_references.h"
+#include "session/folding.h"
 #include "session/partial_run.h"
 #include "session/step_trace.h"
 
@@ -123,8 +120,7 @@ Session::Session(const Graph& graph, const KernelRegistry& kernels, const Sessio
       options_(options),
       placement_files_(
           options.placement_dir.empty() ? nullptr : std::make_unique<PlacementFiles>(options.placement_dir)),
-      id_(options.environment->Random() | 1),
-      folding_device_(MakeCpuDevice("folding", 0, 0, folding_threads_)) {}
+      id_(options.environment->Random() | 1) {}
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std::vector<Worker*> workers,
                                                          const KernelRegistry& kernels,
@@ -278,16 +274,10 @@ absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signat
     return HasKernel(node, type);
   };
   options.has_kernel = has_kernel;
-  // The files of a node are those of its task, which may differ from this one's, and may change.
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<FileSystem> no_files, AllowedFiles::In({}));
-  const auto state = std::make_shared<SessionState>(std::move(no_files));
-  const auto fold = [this, deadline, state](
-                        const Node& node,
-                        absl::Span<const Tensor> inputs) -> absl::StatusOr<std::vector<Tensor>> {
-    // Each node may take long; the check after the pass says what is over.
-    WEIR_RETURN_IF_ERROR(CheckOpen());
-    if (options_.environment->Now() >= deadline) return absl::DeadlineExceededError("compiling is over");
-    return EvaluateNode(node, inputs, *folding_device_, kernels_, state.get());
+  // The check after the pass says what is over.
+  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<Folding> folding, StartFolding(deadline));
+  const auto fold = [folding](const Node& node, absl::Span<const Tensor> inputs) {
+    return folding->Evaluate(node, inputs);
   };
   options.rewrite = [this, is_partial, fold](Graph& graph) {  // a pruned copy of graph_
     // A part of a partial run must not wait for an update that waits for the feeds of a later one.
@@ -304,6 +294,17 @@ absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signat
   options.session = id_;
   options.environment = options_.environment;
   return options;
+}
+
+absl::StatusOr<std::shared_ptr<Folding>> Session::StartFolding(absl::Time deadline) {
+  auto folding = std::make_shared<Folding>(kernels_, folding_threads_, *options_.environment, deadline);
+  absl::MutexLock lock(&mutex_);
+  if (closed_) return absl::CancelledError("the session is closed");
+  foldings_.erase(std::remove_if(foldings_.begin(), foldings_.end(),
+                                 [](const std::weak_ptr<Folding>& known) { return known.expired(); }),
+                  foldings_.end());
+  foldings_.push_back(folding);
+  return folding;
 }
 
 void Session::EndInTime(StepPlanOptions* options, absl::Time deadline) {
@@ -511,11 +512,13 @@ absl::StatusOr<std::unique_ptr<Graph>> Session::PlacedGraph() const {
 void Session::Close() {
   std::list<CachedStep> cache;                     // dropped after the lock
   std::map<Key, std::shared_ptr<StepPlan>> plans;  // in one order for all runs of a program
+  std::vector<std::weak_ptr<Folding>> foldings;
   bool is_last = false;
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) return;
     closed_ = true;
+    foldings.swap(foldings_);
     for (auto& [key, known] : plans_) {
       if (std::shared_ptr<StepPlan> plan = known.lock()) plans.emplace(key, std::move(plan));
     }
@@ -523,6 +526,11 @@ void Session::Close() {
     cached_.clear();
     plans_.clear();
     is_last = has_compiled_ && num_compiling_ == 0;  // else the last one that compiles
+  }
+  for (const std::weak_ptr<Folding>& known : foldings) {
+    if (const std::shared_ptr<Folding> folding = known.lock()) {
+      folding->Cancel(absl::CancelledError("the session is closed"));
+    }
   }
   for (const auto& [key, plan] : plans) plan->Close(absl::CancelledError("the session was closed"));
   if (is_last) EndOnWorkers();

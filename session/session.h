@@ -127,6 +127,7 @@ struct RunMetadata {
   std::string applied_updates;
 };
 
+class Folding;            // session/folding.h
 struct PartialSignature;  // session/partial_step.h
 
 // A compiled step without look-ups. Valid as long as its session.
@@ -276,6 +277,8 @@ class Session {
                                               absl::Time deadline);
   // Compiling with them ends soon after that time, and when the session is closed.
   void EndInTime(StepPlanOptions* options, absl::Time deadline);
+  // Cancelled when the session is closed.
+  absl::StatusOr<std::shared_ptr<Folding>> StartFolding(absl::Time deadline);
   absl::Status CheckOpen() const;
   absl::StatusOr<StepPlanOptions::LateExchange> LateExchangeOf(const StepSignature& signature) const;
   void UsePrivateContainers(Graph& graph);
@@ -288,9 +291,7 @@ class Session {
   SessionOptions options_;
   std::unique_ptr<PlacementFiles> placement_files_;  // null without placement_dir
   const SessionId id_;
-  // Where constants are folded: a device of the session's own, on the calling thread.
-  ThreadPool folding_threads_{1};
-  std::unique_ptr<Device> folding_device_;
+  ThreadPool folding_threads_{1};  // constants are folded on the calling thread
   std::vector<StepPlan::WorkerDevices> workers_;
   std::vector<DeviceName> devices_;
   std::atomic<bool> has_restored_{false};
@@ -305,6 +306,8 @@ class Session {
   absl::flat_hash_map<Key, std::list<CachedStep>::iterator> cached_ ABSL_GUARDED_BY(mutex_);
   // Every plan that somebody still has, by its sorted signature; and some that nobody has.
   absl::flat_hash_map<Key, std::weak_ptr<StepPlan>> plans_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<Folding>> foldings_
+      ABSL_GUARDED_BY(mutex_);  // of steps being compiled; some are over
   std::set<std::string> private_containers_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -5,12 +5,14 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
+#include "graph/types/status_macros.h"
 #include "gtest/gtest.h"
 #include "kernels/environment.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/formats/test_files.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_registry.h"
+#include "session/folding.h"
 #include "session/forwarding_worker.h"
 #include "session/placement_files.h"
 #include "session/session.h"
@@ -154,34 +156,117 @@ TEST_F(SessionPlansTest, CompilingEndsAtItsDeadline) {
   EXPECT_TRUE(session().Prepare({}, {a}).ok());
 }
 
+// Kernels of "Neg" that call `compute`: where constants are folded, and in steps.
+class NegKernels {
+ public:
+  using Compute = std::function<absl::Status(KernelContext& context)>;
+
+  explicit NegKernels(Compute compute) : compute_(std::move(compute)) {
+    kernels_.Register({.op = "Neg", .device_type = "CPU", .create = [this](const KernelConstruction&) {
+                         return absl::StatusOr<std::unique_ptr<Kernel>>(std::make_unique<Calling>(compute_));
+                       }});
+  }
+
+  const KernelRegistry& kernels() const { return kernels_; }
+
+ private:
+  class Calling final : public Kernel {
+   public:
+    explicit Calling(const NegKernels::Compute& compute) : compute_(compute) {}
+    absl::Status Compute(KernelContext& context) override { return compute_(context); }
+
+   private:
+    const NegKernels::Compute& compute_;
+  };
+
+  const Compute compute_;
+  KernelRegistry kernels_;
+};
+
 // A node that is folded may take long, and a graph may have many of them.
 TEST_F(SessionPlansTest, NoConstantIsFoldedAfterTheEnd) {
   Output x = Constant(1);
   for (int i = 0; i < 5; ++i) x = g_.AddOp("Neg", {x});
   std::unique_ptr<Session> session;
   int num_folded = 0;
-  class Closing final : public Kernel {
-   public:
-    Closing(Session& session, int& num_folded) : session_(session), num_folded_(num_folded) {}
-    absl::Status Compute(KernelContext& context) override {
-      ++num_folded_;
-      session_.Close();
-      context.set_output(0, context.input(0));
-      return absl::OkStatus();
-    }
-
-   private:
-    Session& session_;
-    int& num_folded_;
-  };
-  KernelRegistry kernels;
-  kernels.Register({.op = "Neg", .device_type = "CPU", .create = [&](const KernelConstruction&) {
-                      return absl::StatusOr<std::unique_ptr<Kernel>>(
-                          std::make_unique<Closing>(*session, num_folded));
-                    }});
-  session = Session::Create(g_.graph(), {&worker_}, kernels, {}).value();
+  const NegKernels neg([&](KernelContext& context) {
+    ++num_folded;
+    session->Close();
+    context.set_output(0, context.input(0));
+    return absl::OkStatus();
+  });
+  session = Session::Create(g_.graph(), {&worker_}, neg.kernels(), {}).value();
   EXPECT_EQ(session->Run({}, {x}).status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(num_folded, 1);
+}
+
+// A kernel that waits for the end of its step, and then says nothing of it.
+absl::Status AwaitCancellation(KernelContext& context) {
+  absl::Notification cancelled;
+  const uint64_t id = context.cancellation().OnCancel([&](const absl::Status&) { cancelled.Notify(); });
+  EXPECT_TRUE(cancelled.WaitForNotificationWithTimeout(kPatience)) << "nobody told the kernel";
+  context.cancellation().Remove(id);
+  context.set_output(0, context.input(0));
+  return absl::OkStatus();
+}
+
+TEST_F(SessionPlansTest, AConstantThatTakesLongEndsAtTheDeadline) {
+  const Output x = g_.AddOp("Neg", {Constant(1)});
+  const NegKernels neg(AwaitCancellation);
+  const auto session = Session::Create(g_.graph(), {&worker_}, neg.kernels(), {}).value();
+  const absl::Time deadline = RealEnvironment().Now() + absl::Milliseconds(20);
+  const absl::Status status = session->Prepare({}, {x}, {}, deadline).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+}
+
+TEST_F(SessionPlansTest, AConstantThatTakesLongEndsWithItsSession) {
+  const Output x = g_.AddOp("Neg", {Constant(1)});
+  absl::Notification has_begun;
+  const NegKernels neg([&](KernelContext& context) {
+    has_begun.Notify();
+    return AwaitCancellation(context);
+  });
+  const auto session = Session::Create(g_.graph(), {&worker_}, neg.kernels(), {}).value();
+  std::thread closes([&] {
+    has_begun.WaitForNotification();
+    session->Close();
+  });
+  EXPECT_EQ(session->Run({}, {x}).status().code(), absl::StatusCode::kCancelled);
+  closes.join();
+}
+
+// It would be dropped as too large for a constant, or is of no use behind the kernel.
+TEST_F(SessionPlansTest, AKernelThatNeedsMuchMemoryRunsInTheStepAlone) {
+  const Output a = Constant(1), x = g_.AddOp("Neg", {a});
+  std::vector<absl::StatusCode> allocations;
+  const NegKernels neg([&](KernelContext& context) {
+    const absl::StatusOr<Tensor> much =
+        context.AllocateTemporary(DType::kUint8, Shape({Folding::kMaxBytes + 1}));
+    allocations.push_back(much.status().code());
+    WEIR_RETURN_IF_ERROR(much.status());
+    context.set_output(0, context.input(0));
+    return absl::OkStatus();
+  });
+  const auto session = Session::Create(g_.graph(), {&worker_}, neg.kernels(), {}).value();
+  EXPECT_TRUE(session->Prepare({}, {x}).ok());
+  EXPECT_THAT(allocations, ElementsAre(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(SessionPlansTest, ConstantsThatAreLargeTogetherAreFoldedUpToABound) {
+  constexpr int64_t kBytes = int64_t{8} << 20;
+  std::vector<Output> large;
+  for (int i = 0; i < 2 * Folding::kMaxBytes / kBytes; ++i) {
+    large.push_back(g_.AddOp("Neg", {Constant(1 + i)}));
+  }
+  int num_folded = 0;
+  const NegKernels neg([&](KernelContext& context) {
+    const absl::StatusOr<Tensor*> output = context.AllocateOutput(0, Shape({kBytes / 4}));
+    num_folded += output.ok();
+    return output.status();
+  });
+  const auto session = Session::Create(g_.graph(), {&worker_}, neg.kernels(), {}).value();
+  EXPECT_TRUE(session->Prepare({}, {large.begin(), large.end()}).ok());
+  EXPECT_EQ(num_folded, Folding::kMaxBytes / kBytes);
 }
 
 // They are compiled again, without a plan that a worker would be asked for.

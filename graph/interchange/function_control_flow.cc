@@ -40,12 +40,13 @@ absl::Status FunctionExpansion::ExpandIf(const NodeDef& call) {
   const CallInputs inputs = InputsOf(call);
   if (inputs.data.empty()) return absl::InvalidArgumentError("has no input: a condition is asked for");
   const AttrProto* const type = FindAttr(call, "Tcond");
+  std::string condition = inputs.data[0];
   if (type != nullptr && type->type() != tensorflow::DT_BOOL) {
-    return absl::UnimplementedError(absl::StrCat(
-        "a condition of type ", tensorflow::DataType_Name(type->type()), "; only bool can be asked for"));
+    condition = Part(call, "condition");
+    WEIR_RETURN_IF_ERROR(Add(call, "ToBool", condition, {inputs.data[0]}, inputs.control, type->type()));
   }
-  return AddBranches(call, {{FindAttr(call, "else_branch"), "else", inputs.data[0], 0},
-                            {FindAttr(call, "then_branch"), "then", inputs.data[0], 1}});
+  return AddBranches(call, {{FindAttr(call, "else_branch"), "else", condition, 0},
+                            {FindAttr(call, "then_branch"), "then", condition, 1}});
 }
 
 // Branch k is taken when the index is k, the last one also when the index is that of none.
@@ -195,8 +196,9 @@ absl::Status FunctionExpansion::ExpandWhile(const NodeDef& call) {
     WEIR_RETURN_IF_ERROR(CheckArguments(call, *function, inputs.data.size()));
   }
   WEIR_RETURN_IF_ERROR(CheckResults(call, *body, "T"));
-  if (condition->result_types != std::vector<DataType>{tensorflow::DT_BOOL}) {
-    return absl::UnimplementedError("a condition that does not give one bool");
+  if (condition->result_types.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its condition gives ", condition->result_types.size(), " tensors; one is asked for"));
   }
   return AddLoop(call, inputs, {FindAttr(call, "cond")->func().name(), *condition},
                  {FindAttr(call, "body")->func().name(), *body}, 0);
@@ -392,9 +394,15 @@ absl::Status FunctionExpansion::AddLoop(const NodeDef& call, const CallInputs& i
   WEIR_ASSIGN_OR_RETURN(const Results goes_on, AddBody(condition.body, region));
   std::vector<std::string> after_condition = goes_on.effects;
   if (!goes_on.outputs[0].is_gated) after_condition.push_back(variables[first].merge);
+  std::string goes_on_input = goes_on.outputs[0].input;
+  if (condition.body.result_types[0] != tensorflow::DT_BOOL) {
+    WEIR_RETURN_IF_ERROR(Add(call, "ToBool", Part(call, "goes_on"), {goes_on_input}, after_condition,
+                             condition.body.result_types[0]));
+    goes_on_input = Part(call, "goes_on");
+  }
   const std::string loop_cond = Part(call, "loop_cond");
   WEIR_RETURN_IF_ERROR(
-      Add(call, "LoopCond", loop_cond, {goes_on.outputs[0].input}, after_condition, tensorflow::DT_INVALID));
+      Add(call, "LoopCond", loop_cond, {goes_on_input}, after_condition, tensorflow::DT_INVALID));
 
   const std::string pivot = Part(call, "pivot");
   region = Region{body.function, Part(call, "body"), {}, {pivot}, call.device()};

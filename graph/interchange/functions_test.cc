@@ -408,10 +408,6 @@ std::vector<Refused> RefusedGraphs() {
        f + "library { function { signature { name: 'f' input_arg { name: 'a' type: DT_INT32 } output_arg { "
            "name: 'r' type: DT_INT32 } } ret { key: 'r' value: 'a' } } }",
        kInvalid, "call/_argument_0"},
-      {"ConditionType",
-       absl::StrCat(kPlaceholder, Node("loop", "While", {"x"}, Calls("cond", "f") + Calls("body", "f")),
-                    Function("f", {"a"}, "a", "")),
-       absl::StatusCode::kUnimplemented, "a condition that does not give one bool"},
       {"Branches",
        absl::StrCat(
            kPlaceholder, kBoolPlaceholder,

@@ -12,7 +12,7 @@ namespace weir {
 
 class CpuDevice final : public Device {
  public:
-  // attributes.memory_limit > 0 bounds the bytes of its tensors; buffers must then not outlive the device.
+  // attributes.memory_limit > 0 bounds the bytes of its tensors. Buffers may outlive the device.
   CpuDevice(DeviceAttributes attributes, ThreadPool& threads);
 
   Allocator& allocator() override { return *allocator_; }

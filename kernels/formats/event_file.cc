@@ -193,7 +193,9 @@ absl::StatusOr<bool> EventReader::ReadNext(EventContent* content) {
 
 absl::StatusOr<bool> EventReader::ReadNext(tensorflow::Event* event) {
   const uint64_t offset = records_->offset();
-  WEIR_ASSIGN_OR_RETURN(const bool found, records_->ReadNext(&record_));
+  // A message has no more bytes, and the parser would take a longer record for a shorter one.
+  constexpr uint64_t kMostBytes = INT32_MAX;
+  WEIR_ASSIGN_OR_RETURN(const bool found, records_->ReadNext(&record_, kMostBytes));
   if (!found) return false;
   if (!event->ParseFromString(record_)) {
     return absl::DataLossError(absl::StrCat(path_, ": the record at byte ", offset, " is no event"));

@@ -5,12 +5,14 @@
 #include <cfloat>
 #include <climits>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "graph/interchange/proto/event.pb.h"
 #include "gtest/gtest.h"
+#include "kernels/formats/crc32c.h"
 #include "kernels/formats/full_disk.h"
 #include "kernels/formats/reader_state.h"
 #include "kernels/formats/summary.h"
@@ -226,6 +228,22 @@ TEST(EventFileTest, WritersOfOneSecondHaveFilesOfTheirOwn) {
     EXPECT_FALSE(reader->ReadNext(&event).value());
   }
   EXPECT_EQ(paths.size(), writers.size());
+}
+
+// The parser of messages counts in an int: a record of 4 GiB and 1 byte was read as one of 1 byte.
+TEST(EventFileTest, ARecordThatNoEventCanHaveIsDamage) {
+  const std::string path = NewTestDirectory() + "/events";
+  std::string header(12, '\0');
+  const uint64_t length = uint64_t{3} << 30;
+  std::memcpy(header.data(), &length, 8);
+  const uint32_t checksum = MaskCrc32c(Crc32c({header.data(), 8}));
+  std::memcpy(header.data() + 8, &checksum, 4);
+  ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), path, header).ok());
+  EventContent content;
+  const absl::Status status = EventReader::Open(path).value()->ReadNext(&content).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("has 3221225472 bytes, more than the 2147483647"));
 }
 
 TEST(EventFileTest, AFullDiskIsReportedAndStays) {

@@ -106,7 +106,7 @@ absl::Status RecordReader::ReadPiece(size_t num_bytes, std::string* piece) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> RecordReader::ReadNext(std::string* record) {
+absl::StatusOr<bool> RecordReader::ReadNext(std::string* record, uint64_t max_bytes) {
   if (!error_.ok()) return error_;
   const auto read = [&]() -> absl::StatusOr<bool> {
     char header[kHeaderBytes];
@@ -118,6 +118,9 @@ absl::StatusOr<bool> RecordReader::ReadNext(std::string* record) {
       return Damaged("has a damaged length (its checksum differs)");
     }
     if (length > SIZE_MAX - kFooterBytes) return Damaged("has an impossible length");
+    if (length > max_bytes) {
+      return Damaged(absl::StrCat("has ", length, " bytes, more than the ", max_bytes, " that it may have"));
+    }
     if (const char* const bytes = stream_->TakeBuffered(length + kFooterBytes)) {
       if (UnmaskCrc32c(Load<uint32_t>(bytes + length)) != Crc32c({bytes, length})) return Damaged(kDamaged);
       record->assign(bytes, length);

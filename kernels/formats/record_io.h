@@ -26,9 +26,9 @@ class RecordReader {
   explicit RecordReader(std::unique_ptr<InputStream> stream) : stream_(std::move(stream)) {}
 
   // Stores the next record and returns true; false at the end of the file, if it lies between two records.
-  // DataLoss for a truncated or damaged record; memory grows only with bytes that are really there.
-  // After an error, every later call returns it again.
-  absl::StatusOr<bool> ReadNext(std::string* record);
+  // DataLoss for a truncated or damaged record, and for one of more than max_bytes; memory grows only with
+  // bytes that are really there. After an error, every later call returns it again.
+  absl::StatusOr<bool> ReadNext(std::string* record, uint64_t max_bytes = UINT64_MAX);
 
   // Where in the (decompressed) stream the next record begins.
   uint64_t offset() const { return offset_; }

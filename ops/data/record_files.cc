@@ -34,6 +34,7 @@ std::vector<OpDef> RecordFilesOps() {
       File("CSVDataset", "Gives a dataset of the records of files of comma-separated values."),
       File("CSVDatasetV2", "Gives a dataset of the records of files of comma-separated values."),
       File("ExperimentalCSVDataset", "Gives a dataset of the records of files of comma-separated values."),
+      File("SqlDataset", "Gives a dataset of the rows that a query gives of an SQLite database."),
       File("LoadDataset", "Gives the dataset that SaveDataset has written."),
       {.name = "SaveDataset",
        .summary = "Writes the elements of a dataset to files, so that LoadDataset gives it.",

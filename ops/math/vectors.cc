@@ -25,6 +25,13 @@ Status VectorOfLength(ShapeInference& s, int index, int64_t least) {
   return OkStatus();
 }
 
+Status NearestShape(ShapeInference& s) {
+  for (int i = 0; i < 3; ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, i < 2 ? 2 : 0).status());
+  const int64_t rows = s.input(0).has_rank() ? s.input(0).dim(0) : kUnknown;
+  for (int i = 0; i < 2; ++i) s.set_output(i, PartialShape({rows, kUnknown}));
+  return OkStatus();
+}
+
 }  // namespace
 
 std::vector<OpDef> VectorsOps() {
@@ -59,6 +66,10 @@ std::vector<OpDef> VectorsOps() {
          g.set_input_grad(1, g.Add("Cross", {g.grad(0), g.input(0)}));
          return OkStatus();
        }},
+      {.name = "NearestNeighbors",
+       .summary = "Gives the k centers that are nearest to each point, and the squares of their distances.",
+       .infer_shapes = NearestShape,
+       .gradient = NotDifferentiable},
   };
 }
 

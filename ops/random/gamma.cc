@@ -1,4 +1,4 @@
-// Numbers of gamma and Poisson distributions, and their derivative by the distribution's parameter.
+// Numbers of gamma, Poisson and binomial distributions, and their derivative by the distribution's parameter.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -43,7 +43,7 @@ Status KeyedGammaShape(ShapeInference& s) {
   return RequestedOnly(s);
 }
 
-Status SeededPoissonShape(ShapeInference& s) {
+Status SeededShape(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(CheckSeed(s, 1));
   return RequestedOnly(s);
 }
@@ -98,7 +98,13 @@ std::vector<OpDef> GammaOps() {
        .gradient = NotDifferentiable},
       {.name = "StatelessRandomPoisson",
        .summary = "Gives numbers of the Poisson distributions with rates lam, the same for the same seed.",
-       .infer_shapes = SeededPoissonShape,
+       .infer_shapes = SeededShape,
+       .gradient = NotDifferentiable},
+      {.name = "StatelessRandomBinomial",
+       .summary =
+           "Gives how many of `counts` trials succeed, each with the probability `probs`, the same for the "
+           "same seed.",
+       .infer_shapes = SeededShape,
        .gradient = NotDifferentiable},
       {.name = "RandomGamma",
        .summary = "Gives, for each alpha, numbers of the gamma distribution with shape alpha and rate 1.",

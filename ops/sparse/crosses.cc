@@ -19,6 +19,27 @@ Status CrossesShape(ShapeInference& s) {
   return OkStatus();
 }
 
+Status RaggedCrossShape(ShapeInference& s) {
+  const auto num_ragged = static_cast<int>(s.attr<std::vector<DType>>("ragged_values_types").size());
+  const auto num_splits = static_cast<int>(s.attr<std::vector<DType>>("ragged_splits_types").size());
+  const auto num_sparse = static_cast<int>(s.attr<int64_t>("Nsparse"));
+  const auto num_values = static_cast<int>(s.attr<std::vector<DType>>("sparse_values_types").size());
+  const int first_sparse = num_ragged + num_splits;
+  const int first_dense = first_sparse + 2 * num_sparse + num_values;
+  int64_t num_rows = kUnknown;
+  for (int i = num_ragged; i < first_sparse; ++i) {
+    WEIR_ASSIGN_OR_RETURN(const PartialShape splits, s.WithRank(i, 1));
+    if (splits.dim(0) != kUnknown && splits.dim(0) > 0) num_rows = splits.dim(0) - 1;
+  }
+  for (int i = first_dense; i < s.num_inputs(); ++i) {
+    WEIR_ASSIGN_OR_RETURN(const PartialShape dense, s.WithRank(i, 2));
+    if (dense.dim(0) != kUnknown) num_rows = dense.dim(0);
+  }
+  s.set_output(0, PartialShape({kUnknown}));
+  s.set_output(1, PartialShape({AddDims(num_rows, 1)}));
+  return OkStatus();
+}
+
 }  // namespace
 
 std::vector<OpDef> CrossesOps() {
@@ -30,6 +51,10 @@ std::vector<OpDef> CrossesOps() {
                       "Gives all combinations of one feature of each column, joined by `sep`.", CrossesShape),
       WithoutGradient("SparseCrossHashed",
                       "Gives the buckets of all combinations of one feature of each column.", CrossesShape),
+      WithoutGradient(
+          "RaggedCross",
+          "Gives all combinations of one feature of each column, which may be ragged, sparse or dense.",
+          RaggedCrossShape),
   };
 }
 

@@ -39,6 +39,14 @@ Status SplitShape(ShapeInference& s) {
   return OkStatus();
 }
 
+Status NGramsShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(0, 1).status());
+  WEIR_ASSIGN_OR_RETURN(PartialShape splits, s.WithRank(1, 1));
+  s.set_output(0, PartialShape({kUnknown}));
+  s.set_output(1, std::move(splits));
+  return OkStatus();
+}
+
 }  // namespace
 
 std::vector<OpDef> PiecesOps() {
@@ -56,6 +64,11 @@ std::vector<OpDef> PiecesOps() {
           "Splits each string of a vector at `sep`, or at white space if that is empty, at most maxsplit "
           "times; the pieces are a sparse matrix with a row for each string.",
           SplitShape),
+      StringOp(
+          "StringNGrams",
+          "Joins neighbouring words of each row, `ngram_widths` of them at a time, with pads at the ends of "
+          "the row.",
+          NGramsShape),
       StringOp("StringLength", "Gives the number of bytes, or of characters of UTF-8, of each string.",
                UnchangedShape),
       StringOp("StringStrip", "Removes white space at both ends of each string.", UnchangedShape),

@@ -49,6 +49,11 @@ std::vector<OpDef> UnicodeOps() {
            "byte each character begins.",
        .infer_shapes = DecodeShape,
        .gradient = NotDifferentiable},
+      {.name = "UnicodeScript",
+       .summary =
+           "Gives the script of each code of a character, by the numbers of ICU; -1 for what is no code.",
+       .infer_shapes = UnchangedShape,
+       .gradient = NotDifferentiable},
       {.name = "UnicodeEncode",
        .summary = "Writes codes of characters as texts.",
        .infer_shapes = EncodeShape,

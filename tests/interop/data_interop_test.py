@@ -2,11 +2,14 @@
 
 usage: data_interop_test.py WEIR EMPTY_DIRECTORY
 """
+import gzip
 import os
 import random
+import sqlite3
 import sys
+import zlib
 
-from two_sessions import numbers
+from two_sessions import error_of, numbers
 
 import numpy as np
 import tensorflow as tf
@@ -316,12 +319,81 @@ def test_files(server):
     with open(cut, "wb") as file:
         file.write(open(paths[""], "rb").read()[:-3])
     fixed = lambda size, *more: (lambda: data.FixedLengthRecordDataset(pieces, size, 2, 3, *more))
+    compressed = {"GZIP": os.path.join(folder, "pieces.gz"), "ZLIB": os.path.join(folder, "pieces.z")}
+    for kind, compress in (("GZIP", gzip.compress), ("ZLIB", zlib.compress)):
+        with open(compressed[kind], "wb") as file:
+            file.write(compress(b"HHaabbccFFF"))
+    packed = lambda kind, size, footer=3: (lambda: data.FixedLengthRecordDataset(compressed[kind], size, 2, footer, compression_type=kind))
     compare_datasets(server, [
         lambda: data.TFRecordDataset(paths[""]), lambda: data.TFRecordDataset([paths["GZIP"]] * 2, "GZIP"), lambda: data.TFRecordDataset(paths["ZLIB"], "ZLIB"),
         lambda: data.TFRecordDataset([paths["GZIP"], paths["GZIP"]], "GZIP", num_parallel_reads=2),
-        lambda: data.TextLineDataset(text), lambda: data.TextLineDataset([text, text]), fixed(2), fixed(3), fixed(1),
+        lambda: data.TextLineDataset(text), lambda: data.TextLineDataset([text, text]), fixed(2), fixed(3), fixed(1), fixed(4), fixed(5),
+        *(packed(kind, *sizes) for kind in compressed for sizes in ((2,), (3,), (4,), (5,), (7,), (2, 0), (4, 1), (2, 9))),
         lambda: data.TFRecordDataset(damaged), lambda: data.TFRecordDataset(cut), lambda: data.TFRecordDataset(text), lambda: data.TFRecordDataset(os.path.join(folder, "absent")),
     ])
+
+
+def test_rows_of_a_database(server):
+    path = os.path.join(sys.argv[2], "rows.db")
+    database = sqlite3.connect(path)
+    database.execute("create table t(a integer, b text, c real, d blob)")
+    database.executemany("insert into t values(?, ?, ?, ?)", [(1, "x", 0.5, b"a\0b"), (300, "4", 1.5, None), (None, None, None, b""), (-5000000000, "y", "z", b"q")])
+    database.commit()
+    database.close()
+
+    def rows(query, types, path=path):
+        return lambda: data.experimental.SqlDataset("sqlite", path, query, types)
+
+    compare_datasets(server, [
+        rows("select a, b, c, d from t", (tf.int64, tf.string, tf.float64, tf.string)), rows("select a, a, a, a, a, a, a from t order by b", (tf.int8, tf.int16, tf.int32, tf.uint8, tf.uint16, tf.bool, tf.string)),
+        rows("select b, c, d from t", (tf.int64, tf.int32, tf.float64)), rows("select a from t where 0", (tf.int32,)), rows("select a from t; select b from t", (tf.int32,)),
+        lambda: rows("select b from t", (tf.string,))().batch(3).repeat(2),
+    ])
+
+
+def test_caches_in_files(server):
+    """What one of both has written the other reads."""
+    folder = os.path.join(sys.argv[2], "caches")
+    os.makedirs(folder)
+
+    def passes(target, name, builds, more=1):
+        outcomes = []
+        for build in builds:
+            with tf.Graph().as_default():
+                iterator = data.make_initializable_iterator(build().cache(os.path.join(folder, name)))
+                element = iterator.get_next()
+                with v1.Session(target) as session:
+                    for _ in range(more):
+                        session.run(iterator.initializer)
+                        outcomes.append(drained(session, element))
+        return outcomes
+
+    r = Dataset.range
+    builds = [lambda: r(12).map(lambda v: (v, tf.strings.as_string(v), tf.fill([v % 3], v))), lambda: r(3).map(lambda v: (v, tf.strings.as_string(v), tf.fill([1], v)))]
+    for writer, name in (("", "of_tensorflow"), (server.target(), "of_weir")):
+        expected = passes("", "expected_" + name, builds, 2)
+        for reader in (writer, "", server.target()):
+            for e, f in zip(expected, passes(reader, name, builds, 2)):
+                assert_same(e, f, "a cache of %s" % name)
+        with_names = {file for file in os.listdir(folder) if file.startswith(name)}
+        assert with_names == {name + ".index", name + ".data-00000-of-00001"}, with_names
+    outcomes = [passes(target, "of_tensorflow", [lambda: r(3).map(lambda v: (v, v, v))]) + passes(target, name + "_empty", [lambda: r(0)], 2)
+                for target, name in (("", "tensorflow"), (server.target(), "weir"))]
+    for e, f in zip(*outcomes):
+        assert_same(e, f, "a cache")
+    outcomes = []
+    for target, name in (("", "tensorflow_both"), (server.target(), "weir_both")):
+        with tf.Graph().as_default(), v1.Session(target) as session:
+            iterators = [data.make_initializable_iterator(r(3).cache(os.path.join(folder, name))) for _ in range(2)]
+            elements = [iterator.get_next() for iterator in iterators]
+            session.run([iterator.initializer for iterator in iterators])
+            assert session.run(elements[0]) == 0
+            outcomes.append(error_of(lambda: session.run(elements[1])))
+            session.run(iterators[0].initializer)  # gives the first pass up
+            session.run(iterators[1].initializer)
+            assert [session.run(elements[1]) for _ in range(3)] == [0, 1, 2]
+    assert type(outcomes[0]) is type(outcomes[1]) is tf.errors.AlreadyExistsError
+    assert "there appears to be a concurrent caching iterator running" in outcomes[1].message.lower(), outcomes[1]
 
 
 def test_a_step_that_waits_for_an_element_is_cancelled(server):

@@ -44,6 +44,44 @@ def test_a_function_is_called(server):
     compare(server, build, steps)
 
 
+def test_conditions_that_are_no_bool(server):
+    """A number is true when it is not 0, a text when it is not empty, a tensor with dimensions when it has elements."""
+    conditions = [np.int32(0), np.int32(-2), np.float64(0.0), np.float32("nan"), np.uint8(1), b"", b"no", np.zeros(0, np.int64), np.zeros(1, np.float16)]
+
+    def build():
+        x = v1.placeholder(tf.float32, [], "x")
+
+        @function.Defun(tf.float32)
+        def doubled(a):
+            return a * 2.0
+
+        @function.Defun(tf.float32)
+        def negative(a):
+            return -a
+
+        chosen = [tf.raw_ops.If(cond=v1.placeholder_with_default(condition, np.shape(condition)), input=[x], Tout=[tf.float32], then_branch=doubled, else_branch=negative)[0]
+                  for condition in conditions]
+
+        for dtype in (tf.int32, tf.float32, tf.string):
+            @function.Defun(tf.int32, tf.float32)
+            def goes_on(i, unused):
+                return tf.strings.substr("abc", i, 3) if dtype == tf.string else tf.cast(3 - i, dtype)
+
+            @function.Defun(tf.int32, tf.float32)
+            def body(i, a):
+                return i + 1, a * 2.0
+
+            for loop in (tf.raw_ops.While, tf.raw_ops.StatelessWhile):
+                chosen += loop(input=[tf.constant(0), x], cond=goes_on, body=body)
+        return x, chosen
+
+    def steps(session, model):
+        x, chosen = model
+        return [value for number in (1.5, -2.0) for value in session.run(chosen, {x: number})]
+
+    compare(server, build, steps)
+
+
 def test_effects_of_a_call_happen_whether_or_not_its_outputs_are_used(server):
     def build():
         v = v1.get_variable("effects", initializer=1.0)

@@ -53,7 +53,9 @@ def rejections():
     rates = tf.constant([0.3, 3.0, 20.0, 1000.0])
     return [draw for dtype in (tf.float32, tf.float64) for draw in (
         ops.RandomGamma(shape=[500], alpha=tf.cast([0.2, 1.0, 7.5], dtype), **SEEDS),
-        ops.RandomPoissonV2(shape=[500], rate=tf.cast(rates, dtype), dtype=dtype, **SEEDS))]
+        ops.RandomPoissonV2(shape=[500], rate=tf.cast(rates, dtype), dtype=dtype, **SEEDS),
+        ops.StatelessRandomBinomial(shape=[500, 4, 4], seed=[3, 4], counts=tf.cast([[5], [30], [1000], [60000]], dtype),
+                                    probs=tf.cast([0.01, 0.3, 0.5, 0.9], dtype), dtype=dtype))]
 
 
 def test_numbers_of_a_session(server):

@@ -60,6 +60,10 @@ LIBRARY_USERS = {
         ["kernels/formats"],
         "a format of files is read and written in kernels/formats, whatever library does it",
     ),
+    "sqlite3": (
+        ["kernels/formats"],
+        "a format of files is read and written in kernels/formats, whatever library does it",
+    ),
     "giflib": (
         ["kernels/formats"],
         "a format of files is read and written in kernels/formats, whatever library does it",

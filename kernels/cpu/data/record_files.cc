@@ -75,6 +75,12 @@ struct PieceSizes {
   int64_t header = 0;
   int64_t record = 1;
   int64_t footer = 0;
+
+  std::string WrongLength(absl::string_view path, int64_t file_size) const {
+    return absl::StrCat("Excluding the header (", header, " bytes) and footer (", footer,
+                        " bytes), input file \"", path, "\" has body length ", file_size - header - footer,
+                        " bytes, which is not an exact multiple of the record length (", record, " bytes).");
+  }
 };
 
 class Pieces final : public Records {
@@ -90,11 +96,11 @@ class Pieces final : public Records {
     }
     // What is read is a footer until something comes behind it.
     const auto num_ahead = static_cast<int64_t>(ahead_.size());
-    if (num_ahead < sizes_.footer) return WrongLength();
+    if (num_ahead < sizes_.footer) return DataLoss();
     WEIR_RETURN_IF_ERROR(ReadUpTo(sizes_.record, &ahead_));
     const int64_t num_read = static_cast<int64_t>(ahead_.size()) - num_ahead;
     if (num_read == 0) return false;
-    if (num_read < sizes_.record) return WrongLength();
+    if (num_read < sizes_.record) return DataLoss();
     record->assign(ahead_, 0, sizes_.record);
     ahead_.erase(0, sizes_.record);
     return true;
@@ -107,23 +113,21 @@ class Pieces final : public Records {
     while (count > 0) {
       block.resize(std::min<int64_t>(count, kBlock));
       WEIR_ASSIGN_OR_RETURN(const size_t num_read, stream_->Read(block.size(), block.data()));
+      num_read_ += static_cast<int64_t>(num_read);
       if (bytes != nullptr) bytes->append(block, 0, num_read);
       if (num_read < block.size()) return absl::OkStatus();
       count -= static_cast<int64_t>(num_read);
     }
     return absl::OkStatus();
   }
-  absl::Status WrongLength() const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Excluding the header (", sizes_.header, " bytes) and footer (", sizes_.footer,
-                     " bytes), input file \"", stream_->path(),
-                     "\" has body length that is not an exact multiple of the record length (", sizes_.record,
-                     " bytes)."));
+  absl::Status DataLoss() const {
+    return absl::DataLossError(sizes_.WrongLength(stream_->path(), num_read_));
   }
 
   const std::unique_ptr<InputStream> stream_;
   const PieceSizes sizes_;
   bool has_begun_ = false;
+  int64_t num_read_ = 0;
   std::string ahead_;  // the last footer's length of what was read
 };
 
@@ -168,6 +172,7 @@ class FilesDataset final : public Dataset {
   const std::vector<std::string>& files() const { return files_; }
   absl::StatusOr<std::unique_ptr<Records>> Open(size_t index) const {
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, file_system_->OpenForReading(files_[index]));
+    if (format_ == Format::kPieces) WEIR_RETURN_IF_ERROR(CheckLength(*file));
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<InputStream> stream, NewInputStream(std::move(file), compression_));
     switch (format_) {
       case Format::kTFRecord:
@@ -181,6 +186,15 @@ class FilesDataset final : public Dataset {
   }
 
  private:
+  // As in TensorFlow: none of its records is given. Of a compressed file the length is known at its end.
+  absl::Status CheckLength(const ReadableFile& file) const {
+    if (compression_ != Compression::kNone) return absl::OkStatus();
+    const auto size = static_cast<int64_t>(file.num_bytes());
+    const int64_t body = size - sizes_.header - sizes_.footer;
+    if (body >= 0 && body % sizes_.record == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(sizes_.WrongLength(file.path(), size));
+  }
+
   const Format format_;
   const std::vector<std::string> files_;
   const Compression compression_;

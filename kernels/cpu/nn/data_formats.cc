@@ -54,14 +54,18 @@ class DataFormatDimMap final : public Kernel {
   }
   explicit DataFormatDimMap(std::vector<T> new_dims) : new_dims_(std::move(new_dims)) {}
 
-  // As in TensorFlow, numbers beyond the rank count on from the first dimension, negative ones from the last.
+  // As in TensorFlow: numbers beyond the rank count on from the first dimension, negative ones from the last.
+  // Of those below -rank only multiples of the rank are the first dimension; the others are all the last.
   absl::Status Compute(KernelContext& context) override {
     const Tensor& x = context.input(0);
     WEIR_ASSIGN_OR_RETURN(Tensor * y, context.ForwardOrAllocateOutput({0}, 0, x.shape()));
     const auto rank = static_cast<T>(new_dims_.size());
     const T* dim = x.flat<T>().data();
     T* new_dim = y->flat<T>().data();
-    for (int64_t i = 0; i < x.num_elements(); ++i) new_dim[i] = new_dims_[(dim[i] % rank + rank) % rank];
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      const T old_dim = (dim[i] < 0 ? dim[i] + rank : dim[i]) % rank;
+      new_dim[i] = old_dim < 0 ? new_dims_.back() : new_dims_[old_dim];
+    }
     return absl::OkStatus();
   }
 

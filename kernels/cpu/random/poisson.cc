@@ -9,31 +9,12 @@
 #include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/random/per_parameter.h"
 #include "kernels/cpu/random/random_stream.h"
+#include "kernels/cpu/random/sample_draws.h"
 #include "kernels/cpu/with_dtype.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
-
-// Uniform doubles of a stream, two a block, of which the second is given first (TensorFlow's order).
-class UniformDraws {
- public:
-  explicit UniformDraws(const Philox& bits) : bits_(bits) {}
-  double Next() {
-    if (left_ == 0) {
-      const Philox::Block b = bits_.Next();
-      pair_[0] = UniformDouble(b[0], b[1]);
-      pair_[1] = UniformDouble(b[2], b[3]);
-      left_ = 2;
-    }
-    return pair_[--left_];
-  }
-
- private:
-  Philox bits_;
-  double pair_[2] = {};
-  int left_ = 0;
-};
 
 template <typename T>
 double LargestOf() {
@@ -41,20 +22,6 @@ double LargestOf() {
   if constexpr (std::is_same_v<T, Half>) return 65504.0;
   return static_cast<double>(
       std::numeric_limits<std::conditional_t<std::is_floating_point_v<T>, T, float>>::max());
-}
-
-template <typename T>
-T NumberOf(double value) {
-  if constexpr (std::is_same_v<T, Half>) {
-    return Half(static_cast<float>(value));
-  } else if constexpr (std::is_integral_v<T>) {
-    // What has no integer is the least one, as x86 converts it; the language leaves it undefined.
-    const bool fits = value >= static_cast<double>(std::numeric_limits<T>::min()) &&
-                      value < -static_cast<double>(std::numeric_limits<T>::min());
-    return fits ? static_cast<T>(value) : std::numeric_limits<T>::min();
-  } else {
-    return static_cast<T>(value);
-  }
 }
 
 // Small rates: how many uniform numbers until their product is below e^-rate (D. Knuth, The Art of Computer

@@ -1,5 +1,5 @@
-// SparseCross, SparseCrossV2, SparseCrossHashed: every combination of one feature of each column, in each row
-// of a batch, as strings or as hashes.
+// SparseCross, SparseCrossV2, SparseCrossHashed, RaggedCross: every combination of one feature of each
+// column, in each row of a batch, as strings or as hashes.
 //
 // The hash of a combination is that of its first feature and the others taken in one after another, with the
 // finalizer of MurmurHash64A (Austin Appleby, public domain); models keep rows of embeddings under it.
@@ -14,6 +14,7 @@
 #include "farmhash.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/row_splits.h"
 #include "kernels/cpu/string_room.h"
 #include "kernels/cpu/strings/sip_hash.h"
 #include "kernels/device_kernels.h"
@@ -255,6 +256,14 @@ class TextsRoom {
   int64_t num_bytes_ = 0, checked_ = 0;
 };
 
+void AppendFeature(const Column& column, int64_t i, absl::string_view separator, std::string* text) {
+  if (column.is_text()) {
+    absl::StrAppend(text, separator, column.text(i));
+  } else {
+    absl::StrAppend(text, separator, column.number(i));
+  }
+}
+
 class Cross : public Kernel {
  public:
   explicit Cross(const KernelConstruction& construction)
@@ -276,21 +285,15 @@ class Cross : public Kernel {
   static absl::Status CrossTexts(KernelContext& context, const Columns& columns,
                                  absl::string_view separator) {
     TextsRoom room(context);
-    return SetCrosses<std::string>(context, columns,
-                                   [&](Combination combination) -> absl::StatusOr<std::string> {
-                                     std::string text;
-                                     for (size_t i = 0; i < combination.size(); ++i) {
-                                       const Column& column = columns.all()[i];
-                                       if (i > 0) absl::StrAppend(&text, separator);
-                                       if (column.is_text()) {
-                                         absl::StrAppend(&text, column.text(combination[i]));
-                                       } else {
-                                         absl::StrAppend(&text, column.number(combination[i]));
-                                       }
-                                     }
-                                     WEIR_RETURN_IF_ERROR(room.Take(text.size()));
-                                     return text;
-                                   });
+    return SetCrosses<std::string>(
+        context, columns, [&](Combination combination) -> absl::StatusOr<std::string> {
+          std::string text;
+          for (size_t i = 0; i < combination.size(); ++i) {
+            AppendFeature(columns.all()[i], combination[i], i > 0 ? separator : "", &text);
+          }
+          WEIR_RETURN_IF_ERROR(room.Take(text.size()));
+          return text;
+        });
   }
 
  private:
@@ -385,12 +388,201 @@ class SparseCrossHashed final : public Cross {
   }
 };
 
+// Its columns in the order of the letters of input_order: R(agged), S(parse), D(ense).
+class RaggedCross final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    auto kernel = std::make_unique<RaggedCross>(construction);
+    if (kernel->num_ragged_ != construction.attr<std::vector<DType>>("ragged_splits_types").size()) {
+      return absl::InvalidArgumentError("ragged values and splits must have the same length");
+    }
+    if (kernel->num_sparse_ != construction.attr<std::vector<DType>>("sparse_values_types").size()) {
+      return absl::InvalidArgumentError("sparse indices, values, and shapes must have the same length");
+    }
+    if (kernel->num_columns() == 0) return absl::InvalidArgumentError("there is no column to cross");
+    const auto count = [&](char letter) {
+      return static_cast<size_t>(std::count(kernel->order_.begin(), kernel->order_.end(), letter));
+    };
+    if (kernel->order_.size() == kernel->num_columns() && count('R') == kernel->num_ragged_ &&
+        count('S') == kernel->num_sparse_ && count('D') == kernel->num_dense_) {
+      return kernel;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("Invalid input_order '", kernel->order_, "' for ",
+                                                   kernel->num_ragged_, " ragged, ", kernel->num_sparse_,
+                                                   " sparse and ", kernel->num_dense_, " dense columns"));
+  }
+  explicit RaggedCross(const KernelConstruction& construction)
+      : order_(construction.attr<std::string>("input_order")),
+        num_ragged_(construction.attr<std::vector<DType>>("ragged_values_types").size()),
+        num_sparse_(static_cast<size_t>(construction.attr<int64_t>("Nsparse"))),
+        num_dense_(construction.attr<std::vector<DType>>("dense_types").size()),
+        gives_hashes_(construction.attr<DType>("out_values_type") == DType::kInt64),
+        is_hashed_(construction.attr<bool>("hashed_output")),
+        num_buckets_(construction.attr<int64_t>("num_buckets")),
+        key_(static_cast<uint64_t>(construction.attr<int64_t>("hash_key"))) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    if (gives_hashes_ != is_hashed_) {
+      return absl::InvalidArgumentError("hashed_output and out_values_type disagree: hashes are int64");
+    }
+    std::vector<RowsOfColumn> columns;
+    size_t num_of[3] = {0, 0, 0};
+    for (const char letter : order_) {
+      const int kind = letter == 'R' ? 0 : letter == 'S' ? 1 : 2;
+      const size_t i = num_of[kind]++;
+      WEIR_ASSIGN_OR_RETURN(RowsOfColumn column, kind == 0   ? ReadRagged(context, i)
+                                                 : kind == 1 ? ReadSparse(context, i)
+                                                             : ReadDense(context, i));
+      if (!columns.empty() && column.num_rows != columns[0].num_rows) {
+        return absl::InvalidArgumentError(absl::StrCat("inputs must all have the same batch dimension size: ",
+                                                       columns[0].num_rows, " and ", column.num_rows));
+      }
+      columns.push_back(std::move(column));
+    }
+    if (gives_hashes_) {
+      return SetRagged<int64_t>(context, columns, [&](Combination combination) -> absl::StatusOr<int64_t> {
+        uint64_t hash = key_;
+        for (size_t i = 0; i < combination.size(); ++i) {
+          const Column& column = columns[i].column;
+          hash = Joined(hash, column.is_text() ? Fingerprint(column.text(combination[i]))
+                                               : static_cast<uint64_t>(column.number(combination[i])));
+        }
+        return BucketOf(hash, num_buckets_);
+      });
+    }
+    TextsRoom room(context);
+    return SetRagged<std::string>(
+        context, columns, [&](Combination combination) -> absl::StatusOr<std::string> {
+          std::string text;
+          for (size_t i = 0; i < combination.size(); ++i) {
+            AppendFeature(columns[i].column, combination[i], i > 0 ? "_X_" : "", &text);
+          }
+          WEIR_RETURN_IF_ERROR(room.Take(text.size()));
+          return text;
+        });
+  }
+
+ private:
+  // Row r is [splits[r], splits[r + 1]) of a ragged column, the run of that row, if there is one, of a sparse
+  // one, and `width` features of a dense one.
+  struct RowsOfColumn {
+    Column column;
+    int64_t num_rows = 0;
+    std::vector<int64_t> splits;
+    int64_t width = 0;
+    size_t next = 0;  // of the runs
+
+    // Rows are asked for in their order.
+    Run At(int64_t row) {
+      if (!splits.empty()) return {row, splits[row], splits[row + 1]};
+      if (!column.is_sparse) return {row, row * width, (row + 1) * width};
+      while (next < column.runs.size() && column.runs[next].row < row) ++next;
+      if (next < column.runs.size() && column.runs[next].row == row) return column.runs[next];
+      return {row, 0, 0};
+    }
+  };
+
+  size_t num_columns() const { return num_ragged_ + num_sparse_ + num_dense_; }
+
+  absl::StatusOr<RowsOfColumn> ReadRagged(const KernelContext& context, size_t i) const {
+    RowsOfColumn rows;
+    rows.column.values = &context.input(static_cast<int>(i));
+    if (rows.column.values->shape().rank() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tf.ragged.cross only supports inputs with rank=2; the "
+                       "values at position ",
+                       i, " are ", rows.column.values->shape().ToString()));
+    }
+    const Tensor& splits = context.input(static_cast<int>(num_ragged_ + i));
+    WEIR_ASSIGN_OR_RETURN(auto nested, ReadNestedSplits({&splits}, rows.column.values->num_elements()));
+    rows.splits = std::move(nested[0]);
+    rows.num_rows = static_cast<int64_t>(rows.splits.size()) - 1;
+    return rows;
+  }
+
+  absl::StatusOr<RowsOfColumn> ReadSparse(const KernelContext& context, size_t i) const {
+    const int first = static_cast<int>(2 * num_ragged_ + i), count = static_cast<int>(num_sparse_);
+    const Tensor &indices = context.input(first), &shape = context.input(first + 2 * count);
+    RowsOfColumn rows;
+    rows.column.values = &context.input(first + count);
+    rows.column.is_sparse = true;
+    WEIR_RETURN_IF_ERROR(CheckSparse(indices, *rows.column.values, shape, static_cast<int>(i)));
+    rows.num_rows = shape.flat<int64_t>()[0];
+    WEIR_ASSIGN_OR_RETURN(rows.column.runs, RunsOf(indices, rows.num_rows, static_cast<int>(i)));
+    return rows;
+  }
+
+  absl::StatusOr<RowsOfColumn> ReadDense(const KernelContext& context, size_t i) const {
+    RowsOfColumn rows;
+    rows.column.values = &context.input(static_cast<int>(2 * num_ragged_ + 3 * num_sparse_ + i));
+    const Shape& shape = rows.column.values->shape();
+    if (shape.rank() != 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tf.ragged.cross only supports inputs with rank=2; the "
+                       "dense input at position ",
+                       i, " is ", shape.ToString()));
+    }
+    rows.num_rows = shape.dim(0);
+    rows.width = shape.dim(1);
+    return rows;
+  }
+
+  // The ragged tensor of what `join` makes of each combination.
+  template <typename T>
+  absl::Status SetRagged(KernelContext& context, std::vector<RowsOfColumn>& columns,
+                         absl::FunctionRef<absl::StatusOr<T>(Combination)> join) const {
+    const int64_t num_rows = columns[0].num_rows;
+    if (num_rows < 0) return absl::InvalidArgumentError(absl::StrCat("a batch of ", num_rows, " rows"));
+    WEIR_ASSIGN_OR_RETURN(const int64_t num_splits, AddRows(num_rows, 1));
+    WEIR_ASSIGN_OR_RETURN(Tensor * out_splits, context.AllocateOutput(1, Shape({num_splits})));
+    std::vector<int64_t> splits = {0};
+    std::vector<Run> runs(columns.size());
+    const auto go_to = [&](int64_t row) {
+      for (size_t i = 0; i < columns.size(); ++i) runs[i] = columns[i].At(row);
+      return std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.end > run.begin; });
+    };
+    for (int64_t row = 0; row < num_rows; ++row) {
+      int64_t count = go_to(row) ? 1 : 0;
+      bool fits = true;
+      for (const Run& run : runs) fits = fits && MultiplyWithoutOverflow(count, run.end - run.begin, &count);
+      if (!fits || count > std::numeric_limits<int64_t>::max() - splits.back()) {
+        return absl::InvalidArgumentError("the columns have more combinations than an int64 can count");
+      }
+      splits.push_back(splits.back() + count);
+    }
+    WEIR_RETURN_IF_ERROR(WriteRowSplits(splits, *out_splits));
+    WEIR_ASSIGN_OR_RETURN(Tensor * values, context.AllocateOutput(0, Shape({splits.back()})));
+    T* next = values->flat<T>().data();
+    for (RowsOfColumn& column : columns) column.next = 0;
+    for (int64_t row = 0; row < num_rows; ++row) {
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
+      if (!go_to(row)) continue;
+      int64_t num_joined = 0;
+      WEIR_RETURN_IF_ERROR(ForEachCombination(runs, [&](Combination combination) -> absl::Status {
+        if (++num_joined % 1024 == 0 && context.cancellation().is_cancelled()) {
+          return context.cancellation().reason();
+        }
+        WEIR_ASSIGN_OR_RETURN(*next++, join(combination));
+        return absl::OkStatus();
+      }));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string order_;
+  const size_t num_ragged_, num_sparse_, num_dense_;
+  const bool gives_hashes_, is_hashed_;
+  const int64_t num_buckets_;
+  const uint64_t key_;
+};
+
 }  // namespace
 
 void RegisterCrossesKernels(DeviceKernels& kernels) {
   kernels.Add<SparseCross>("SparseCross");
   kernels.Add<SparseCrossV2>("SparseCrossV2");
   kernels.Add<SparseCrossHashed>("SparseCrossHashed");
+  kernels.Add<RaggedCross>("RaggedCross");
 }
 
 }  // namespace weir

@@ -1,10 +1,12 @@
-// UnicodeTranscode, UnicodeDecode and UnicodeEncode: texts in other encodings, and as numbers.
+// UnicodeTranscode, UnicodeDecode, UnicodeEncode and UnicodeScript: texts in other encodings, and as numbers.
 //
 // The encodings of Unicode, ASCII and Latin-1 are read and written here, without a library. What is no text
 // is cut as Unicode recommends ("maximal subparts", Unicode 15.0, section 3.9): the longest beginning of a
 // character is one error, any other byte is one too. That is what ICU gives, which TensorFlow uses.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -18,6 +20,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strings/string_budget.h"
+#include "kernels/cpu/strings/unicode_script_table.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -397,6 +400,24 @@ class UnicodeEncode final : public Kernel {
   const ErrorHandling errors_;
 };
 
+// ---- Scripts ----
+
+int32_t ScriptOf(int32_t code) {
+  if (code < 0 || code > 0x10ffff) return -1;
+  const auto* const next =
+      std::upper_bound(std::begin(kScriptRanges), std::end(kScriptRanges), code,
+                       [](int32_t wanted, const ScriptRange& range) { return wanted < range.first; });
+  return next[-1].script;
+}
+
+absl::Status UnicodeScript(KernelContext& context) {
+  const Tensor& codes = context.input(0);
+  WEIR_ASSIGN_OR_RETURN(Tensor * scripts, context.ForwardOrAllocateOutput({0}, 0, codes.shape()));
+  std::transform(codes.flat<int32_t>().begin(), codes.flat<int32_t>().end(), scripts->flat<int32_t>().begin(),
+                 ScriptOf);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterUnicodeKernels(DeviceKernels& kernels) {
@@ -404,6 +425,7 @@ void RegisterUnicodeKernels(DeviceKernels& kernels) {
   kernels.Add<UnicodeDecode>("UnicodeDecode", Types<int32_t, int64_t>("Tsplits"));
   kernels.Add<UnicodeDecode>("UnicodeDecodeWithOffsets", Types<int32_t, int64_t>("Tsplits"));
   kernels.Add<UnicodeEncode>("UnicodeEncode", {{"Tsplits", {DType::kInt32, DType::kInt64}}});
+  kernels.Add<&UnicodeScript>("UnicodeScript");
 }
 
 }  // namespace weir

@@ -244,6 +244,17 @@ void AddFiles(Suite& suite) {
       .Hostile({name, Number(0), Number(0), Number(0), Number(0), none}, "`record_bytes` must be > 0")
       .Hostile({name, Number(0), Number(1), Number(-1), Number(0), none}, "`footer_bytes` must be >= 0")
       .Hostile({name, Number(0), Number(kLongest), Number(0), Number(0), none}, "must be at most");
+  const auto sql = [](DType type, PartialShape shape) {
+    return AttrMap{{"output_types", std::vector<DType>{type}},
+                   {"output_shapes", std::vector<PartialShape>{std::move(shape)}}};
+  };
+  const Tensor sqlite = Tensor::Scalar("sqlite");
+  suite.Op("SqlDataset")
+      .TestedElsewhere("files: kernels/formats/sqlite_query_test.cc, tests/interop/data_interop_test.py")
+      .Hostile({Tensor::Scalar("mysql"), name, name}, "The database type, mysql, is not supported",
+               sql(D::kInt32, PartialShape({})))
+      .Hostile({sqlite, name, name}, "Each element of `output_types_`", sql(D::kFloat32, PartialShape({})))
+      .Hostile({sqlite, name, name}, "Each element of `output_shapes_`", sql(D::kInt32, PartialShape({1})));
 }
 
 void AddCsv(Suite& suite) {

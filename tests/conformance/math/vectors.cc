@@ -1,7 +1,11 @@
 // Ops that make vectors or work on them.
+#include <algorithm>
+#include <cmath>
+#include <utility>
 #include <vector>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -34,6 +38,26 @@ void Cross(reference::Call& call) {
     second[last] = (second[last] + 2) % 3;
     out[i] = call.in(0).at(first).number * call.in(1).at(second).number -
              call.in(0).at(second).number * call.in(1).at(first).number;
+  }
+}
+
+void NearestNeighbors(reference::Call& call) {
+  const Array &points = call.in(0), &centers = call.in(1);
+  const int64_t count = std::min(call.in(2)[0].integer(), centers.dim(0));
+  call.outputs = {Array({points.dim(0), count}), Array({points.dim(0), count})};
+  for (int64_t i = 0; i < points.dim(0); ++i) {
+    std::vector<std::pair<double, int64_t>> all;
+    for (int64_t j = 0; j < centers.dim(0); ++j) {
+      double sum = 0;
+      for (int64_t c = 0; c < points.dim(1); ++c)
+        sum += std::pow(points.at({i, c}).real() - centers.at({j, c}).real(), 2);
+      all.emplace_back(sum, j);
+    }
+    std::sort(all.begin(), all.end());
+    for (int64_t k = 0; k < count; ++k) {
+      call.outputs[0].at({i, k}) = static_cast<double>(all[k].second);
+      call.outputs[1].at({i, k}) = all[k].first;
+    }
   }
 }
 
@@ -73,6 +97,24 @@ void AddVectorsRecords(Suite& suite) {
   cross.Hostile({f({2, 2}), f({2, 2})}, "3 elements in the last dimension");
   cross.Hostile({f({2, 3}), f({3})}, "one shape");
   cross.Hostile({f({}), f({})}, "one shape");
+
+  OpRecord& nearest = suite.Op("NearestNeighbors").Reference(NearestNeighbors).ShapeDependsOnValues();
+  const Tensor points = Floats({5, 3}), centers = Floats({4, 3}, 7), k = Longs({2}).WithShape(Shape());
+  const auto count = [](int64_t k) { return Longs({k}).WithShape(Shape()); };
+  nearest.Tolerance(1e-5).NoGradient();
+  nearest.Call({points, centers, k})
+      .Call({points, centers, count(9)})
+      .Call({points, centers, count(0)})
+      .Call({points, Empty({0, 3}), k})
+      .Call({Empty({2, 0}), Empty({3, 0}), k})
+      .Call({Make(DType::kFloat32, {1, 2}, {1, 2}), Make(DType::kFloat32, {4, 2}, {5, 0, 5, 0, 1, 1, 5, 0}),
+             k});
+  nearest.Hostile({Empty({0, 3}), centers, k}, "Expected points.rows() > 0.")
+      .Hostile({points, Floats({4, 2}), k}, "Expected point_dimensions == center_dimensions: 3 vs 2.")
+      .Hostile({Floats({3}), centers, k}, "points should be a matrix")
+      .Hostile({points, Floats({3}), k}, "centers should be a matrix")
+      .Hostile({points, centers, Longs({2})}, "k should be a scalar")
+      .Hostile({points, centers, count(-1)}, "k must not be negative, is -1");
 }
 
 }  // namespace weir::conformance

@@ -16,7 +16,11 @@ void DataFormatDimMap(reference::Call& call) {
   const auto rank = static_cast<int64_t>(source.size());
   call.outputs[0] = Generate(call.in(0).dims(), [&](const Index& at) {
     int64_t dim = call.in(0).at(at).integer();
-    while (dim < 0) dim += rank;
+    if (dim < -rank) {
+      dim = dim % rank == 0 ? 0 : rank - 1;
+    } else if (dim < 0) {
+      dim += rank;
+    }
     while (dim >= rank) dim -= rank;
     return Value(static_cast<double>(target.find(source[dim])));
   });
@@ -49,13 +53,15 @@ void AddDataFormatsRecords(Suite& suite) {
   for (const D d : {D::kInt32, D::kInt64}) {
     for (const char* target : {"NHWC", "NCHW", "HWNC", "CWHN"}) {
       dims.Call({Make(d, {4}, {0, 1, 2, 3})}, Formats("NHWC", target))
-          .Call({Make(d, {2, 4}, {-1, -2, -3, -4, 4, -5, 9, -12})}, Formats("NCHW", target));
+          .Call({Make(d, {2, 4}, {-1, -2, -3, -4, 4, -5, 9, -12})}, Formats("NCHW", target))
+          .Call({Make(d, {5}, {-6, -7, -8, -9, -11})}, Formats("NHWC", target));
       rows.Call({Make(d, {4}, {7, 4, 9, 3})}, Formats("NHWC", target))
           .Call({Make(d, {2}, {7, 4})}, Formats("NHWC", target))
           .Call({Make(d, {2, 2}, {7, 4, 5, 1})}, Formats("NCHW", target))
           .Call({Make(d, {4, 2}, {7, 4, 9, 3, 5, 1, 2, 8})}, Formats("NHWC", target));
     }
-    dims.Call({Make(d, {6}, {0, 1, 2, 3, 4, -1})}, Formats("NDHWC", "NCDHW"));
+    dims.Call({Make(d, {6}, {0, 1, 2, 3, 4, -1})}, Formats("NDHWC", "NCDHW"))
+        .Call({Make(d, {4}, {-5, -6, -9, -10})}, Formats("NDHWC", "NCDHW"));
     for (const char* target : {"NCDHW", "WHDCN"}) {
       rows.Call({Make(d, {5}, {7, 4, 9, 3, 5})}, Formats("NDHWC", target))
           .Call({Make(d, {3}, {7, 4, 9})}, Formats("NDHWC", target))

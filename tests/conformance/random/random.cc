@@ -105,6 +105,15 @@ void AddKeyed(Suite& suite) {
         .Hostile({Int(2), Floats({2})}, "shape must be a vector")
         .OutOfMemory({Longs({kWide}), Floats({2})});
   }
+  const Tensor seed = Longs({1, 2});
+  suite.Op("StatelessRandomBinomial")
+      .TestedElsewhere(kWhere)
+      .NoKernelFor("T", {DType::kInt32, DType::kInt64}, "TensorFlow has none either")
+      .Hostile({Ints({3}), seed, Floats({2}), Floats({})}, "must end with broadcasted shape")
+      .Hostile({Ints({3}), seed, Floats({2}), Floats({3})},
+               "must have compatible batch dimensions: [2] vs. [3]")
+      .Hostile({Ints({2}), Longs({1}), Floats({2}), Floats({})}, "seed must")
+      .OutOfMemory({Longs({kWide}), seed, Floats({}), Floats({})});
   suite.Op("StatelessRandomPoisson")
       .TestedElsewhere(kWhere)
       .Hostile({Ints({3}), Longs({1, 2}), Floats({2})}, "must end with broadcasted shape",

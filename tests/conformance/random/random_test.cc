@@ -381,6 +381,38 @@ TEST_F(RandomKernelsTest, KeysAndCountersAreTensorFlows) {
                      1e-13, "gamma");
 }
 
+// tf.raw_ops.StatelessRandomBinomial(shape=[4, 6], seed=[7, -3], ...), and with float counts and half
+// samples.
+TEST_F(RandomKernelsTest, BinomialIsTensorFlows) {
+  const Tensor seed = Tensor::Vector<int64_t>({7, -3});
+  KernelUnderTest of_doubles(host_, "StatelessRandomBinomial",
+                             {DType::kInt32, DType::kInt64, DType::kFloat64, DType::kFloat64},
+                             {{"dtype", DType::kInt64}});
+  ExpectTail<int64_t>(
+      of_doubles.Get({Tensor::Vector<int32_t>({4, 6}), seed, Tensor::Vector<double>({10, 100, 1e6, 40, 5, 0}),
+                      Tensor::Vector<double>({.3, .6, .25, .1, 1.5, .5})}),
+      {5, 55, 249667, 2, 5, 0, 1, 56, 250291, 3, 5, 0, 2, 59, 249697, 7, 5, 0, 2, 59, 250283, 4, 5, 0}, 0,
+      "doubles");
+  KernelUnderTest of_floats(host_, "StatelessRandomBinomial",
+                            {DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat32},
+                            {{"dtype", DType::kFloat32}});
+  ExpectTail<float>(
+      of_floats.Get({Tensor::Vector<int32_t>({3, 2, 2}), seed,
+                     Tensor::FromSpan<float>(Shape({2, 1}), {10, 100}), Tensor::Vector<float>({.3f, .6f})}),
+      {5, 5, 31, 57, 1, 6, 31, 64, 2, 7, 26, 57}, 0, "floats");
+  // Neither has a distribution: TensorFlow draws for the first without end.
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  KernelUnderTest to_doubles(host_, "StatelessRandomBinomial",
+                             {DType::kInt32, DType::kInt64, DType::kFloat64, DType::kFloat64},
+                             {{"dtype", DType::kFloat64}});
+  for (const Tensor& drawn : {to_doubles.Get({Tensor::Vector<int32_t>({1}), seed,
+                                              Tensor::Vector<double>({nan}), Tensor::Scalar(0.5)}),
+                              to_doubles.Get({Tensor::Vector<int32_t>({1}), seed, Tensor::Scalar(5.0),
+                                              Tensor::Vector<double>({nan})})}) {
+    EXPECT_TRUE(std::isnan(drawn.flat<double>()[0]));
+  }
+}
+
 // tf.raw_ops.StatelessRandomPoisson(shape=[3, 5], seed=[7, -3], ...) and RandomPoissonV2(shape=[3], seed=7,
 // seed2=11, ...), run twice.
 TEST_F(RandomKernelsTest, PoissonIsTensorFlows) {

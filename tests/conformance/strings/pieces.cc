@@ -187,11 +187,75 @@ void AddSplits(Suite& suite) {
   refuse(split2, "sep");
 }
 
+// N-grams of a row that has its pads around it; those without a word but between two pads count too.
+void StringNGrams(Call& call) {
+  const auto& widths = call.integers("ngram_widths");
+  const int64_t most_pads = call.integer("pad_width");
+  List ngrams;
+  Index splits = {0};
+  for (int64_t row = 1; row < call.in(1).size(); ++row) {
+    const auto add = [&](int64_t width, int64_t pads) {
+      List words(pads, call.text("left_pad"));
+      for (int64_t i = call.in(1)[row - 1].integer(); i < call.in(1)[row].integer(); ++i)
+        words.push_back(call.in(0)[i].text);
+      words.insert(words.end(), pads, call.text("right_pad"));
+      for (int64_t i = 0; i + width <= static_cast<int64_t>(words.size()); ++i) {
+        std::string ngram = words[i];
+        for (int64_t k = 1; k < width; ++k) ngram += call.text("separator") + words[i + k];
+        ngrams.push_back(ngram);
+      }
+    };
+    for (const int64_t width : widths) add(width, most_pads < 0 ? width - 1 : std::min(most_pads, width - 1));
+    const int64_t length = call.in(1)[row].integer() - call.in(1)[row - 1].integer();
+    if (call.flag("preserve_short_sequences") && splits.back() == static_cast<int64_t>(ngrams.size()) &&
+        length > 0)
+      add(length + 2 * most_pads, most_pads);
+    splits.push_back(static_cast<int64_t>(ngrams.size()));
+  }
+  call.outputs[0] = Array({static_cast<int64_t>(ngrams.size())});
+  for (size_t i = 0; i < ngrams.size(); ++i) call.outputs[0][static_cast<int64_t>(i)].text = ngrams[i];
+  call.outputs[1] = Vector(splits);
+}
+
+void AddNGrams(Suite& suite) {
+  OpRecord& record = suite.Op("StringNGrams").Reference(StringNGrams).ShapeDependsOnValues();
+  const auto attrs = [](std::vector<int64_t> widths, int64_t pad_width, bool preserves) {
+    return AttrMap{{"separator", "|"},       {"left_pad", "<"},
+                   {"right_pad", ">"},       {"ngram_widths", std::move(widths)},
+                   {"pad_width", pad_width}, {"preserve_short_sequences", preserves}};
+  };
+  const Tensor words = Words({"a", "b", "", "dd", "e"}), splits = Longs({0, 3, 3, 5});
+  for (const bool preserves : {false, true}) {
+    for (const int64_t pads : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{kHuge}}) {
+      record.Call({words, splits}, attrs({2}, pads, preserves))
+          .Call({words, splits}, attrs({3, 1, 5}, pads, preserves))
+          .Call({Words({}), Longs({0})}, attrs({2}, pads, preserves));
+    }
+    record.Call({words, splits}, attrs({9}, 1, preserves)).Call({words, splits}, attrs({4}, 0, preserves));
+    record.Call({words, splits}, attrs({}, 2, preserves));
+  }
+  record.Call({words, Ints({0, 3, 3, 5})}, attrs({2, 2}, 1, true));
+  record.Hostile({words, splits}, "ngram_widths must contain positive values", attrs({2, 0}, 0, true))
+      .Hostile({words, splits}, "Attr ngram_widths has value 2147483648 out of range for an int32",
+               attrs({int64_t{1} << 31}, 0, true))
+      .Hostile({words, splits}, "Attr pad_width has value", attrs({1}, kLongest, true))
+      .Hostile({words, splits}, "Pad width should be >= 0", attrs({}, -1, true))
+      .Hostile({words, Longs({1, 5})}, "First split value must be 0, got 1", attrs({2}, 0, true))
+      .Hostile({words, Longs({0, 6})}, "Invalid split value 6, must be in [0, 5]", attrs({2}, 0, true))
+      .Hostile({words, Longs({0, 3, 2})}, "Invalid split value 2, must be in [3, 5]", attrs({2}, 0, true))
+      .Hostile({words, Longs({0, kShortest, 5})}, "Invalid split value", attrs({2}, 0, true))
+      .Hostile({words, Longs({0, 4})}, "Last split value must be data size. Expected 5, got 4",
+               attrs({2}, 0, true))
+      .OutOfMemory({words, splits}, attrs({kHuge}, -1, false))
+      .OutOfMemory({words, splits}, attrs({}, kHuge, true));
+}
+
 }  // namespace
 
 void AddPiecesRecords(Suite& suite) {
   AddSubstr(suite);
   AddSplits(suite);
+  AddNGrams(suite);
   const Tensor texts =
       Strings({2, 3}, {"", "Abc z", kMixed, kBroken, "  a B \t\n\v\f\r", std::string(" \0A ", 4)});
   suite.Op("StringLength")

@@ -1,4 +1,5 @@
 // Texts in other encodings, and as numbers. What is no text: tensorflow_test.py.
+#include <map>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,25 @@ void AddUnicodeRecords(Suite& suite) {
                {{"input_encoding", "UTF-8"}, {"output_encoding", "UTF-8"}, {"errors", "strict"}})
       .Hostile({words}, "replacement_char out of unicode codepoint range",
                {{"input_encoding", "UTF-8"}, {"output_encoding", "UTF-8"}, {"replacement_char", 0x110000}});
+
+  // Common, Latin, Greek, inherited, Cyrillic, Hebrew, Han; none of a code that is not assigned, or is no
+  // code.
+  const std::map<int64_t, double> scripts = {
+      {0x20, 0},     {0x41, 25},   {0x3b1, 14},   {0x300, 1}, {0x416, 8},     {0x5d0, 19},     {0x4e2d, 17},
+      {0x20000, 17}, {0x378, 103}, {0xd800, 103}, {-1, -1},   {0x110000, -1}, {0x7fffffff, -1}};
+  std::vector<double> codes;
+  for (const auto& [code, script] : scripts) codes.push_back(static_cast<double>(code));
+  suite.Op("UnicodeScript")
+      .Reference([scripts](reference::Call& call) {
+        call.outputs[0] = Generate(call.in(0).dims(), [&](const Index& at) {
+          return Value(scripts.at(call.in(0).at(at).integer()));
+        });
+      })
+      .Call({Make(D::kInt32, {static_cast<int64_t>(codes.size())}, codes)})
+      .Call({Make(D::kInt32, {1, 2}, {0x41, 0x3b1})})
+      .Call({Int(0x41)})
+      .Call({Ints({})})
+      .CannotFail();
 
   const AttrMap as_utf8 = {{"output_encoding", "UTF-8"}};
   OpRecord& encode = suite.Op("UnicodeEncode").Reference([](reference::Call& call) {

@@ -1,0 +1,310 @@
+// CacheDataset: the elements of a first pass that comes to its end, kept for later ones in memory or in
+// files.
+//
+// In memory they are their dataset's.
+// Files are a checkpoint (kernels/formats/bundle_index.h) under the name that the graph gives, as
+// TensorFlow's ops write and read them: component c of element e is the tensor "E_C", E being e in seven
+// characters with spaces in front, and C likewise as long as the largest c. While a pass writes it there is
+// NAME_0.lockfile. Files may be anybody's; they are those that the session may use (session_files.h).
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "kernels/cpu/data/captured_function.h"
+#include "kernels/cpu/data/over_input.h"
+#include "kernels/cpu/session_files.h"
+#include "kernels/device_kernels.h"
+#include "kernels/formats/bundle_reader.h"
+#include "kernels/formats/bundle_writer.h"
+
+namespace weir {
+namespace {
+
+// ---- In memory ----
+
+class CacheDataset;
+class CacheIterator final : public IteratorOverInput {
+ public:
+  CacheIterator(RefPtr<const CacheDataset> dataset, IteratorPtr input);
+
+  absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override;
+  absl::Status Save(IteratorContext& context, PositionWriter& position) override;
+  absl::Status Restore(IteratorContext& context, PositionReader& position) override;
+
+ private:
+  using Elements = std::vector<Element>;
+
+  const RefPtr<const CacheDataset> dataset_;
+  std::shared_ptr<const Elements> kept_;  // all elements; null in a first pass
+  std::shared_ptr<Elements> gathered_;    // of a first pass
+  int64_t next_ = 0;                      // of those that are kept
+};
+
+class CacheDataset final : public DatasetOverInput<CacheDataset, CacheIterator> {
+ public:
+  using DatasetOverInput::DatasetOverInput;
+  using Elements = std::vector<Element>;
+
+  std::shared_ptr<const Elements> kept() const {
+    absl::MutexLock lock(&mutex_);
+    return kept_;
+  }
+  void Keep(std::shared_ptr<const Elements> all) const {
+    absl::MutexLock lock(&mutex_);
+    if (kept_ == nullptr) kept_ = std::move(all);
+  }
+
+  absl::Status CheckAnyOrder() const override { return input().CheckAnyOrder(); }
+
+ private:
+  absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override {
+    return input().Get(context, index);
+  }
+
+  mutable absl::Mutex mutex_;
+  mutable std::shared_ptr<const Elements> kept_ ABSL_GUARDED_BY(mutex_);
+};
+
+CacheIterator::CacheIterator(RefPtr<const CacheDataset> dataset, IteratorPtr input)
+    : IteratorOverInput(std::move(input)),
+      dataset_(std::move(dataset)),
+      kept_(dataset_->kept()),
+      gathered_(std::make_shared<Elements>()) {}
+
+absl::StatusOr<bool> CacheIterator::Next(IteratorContext& context, Element* element) {
+  if (kept_ != nullptr) {
+    if (next_ == static_cast<int64_t>(kept_->size())) return false;
+    *element = (*kept_)[next_++];
+    return true;
+  }
+  WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, element));
+  if (has_element) {
+    gathered_->push_back(*element);
+    return true;
+  }
+  dataset_->Keep(gathered_);
+  kept_ = std::move(gathered_);
+  next_ = static_cast<int64_t>(kept_->size());
+  return false;
+}
+
+absl::Status CacheIterator::Save(IteratorContext& context, PositionWriter& position) {
+  position.Add(int64_t{kept_ != nullptr});
+  const Elements& held = kept_ != nullptr ? *kept_ : *gathered_;
+  position.Add(static_cast<int64_t>(held.size()));
+  for (const Element& element : held) position.Add(element);
+  position.Add(next_);
+  return kept_ != nullptr ? absl::OkStatus() : IteratorOverInput::Save(context, position);
+}
+
+absl::Status CacheIterator::Restore(IteratorContext& context, PositionReader& position) {
+  WEIR_ASSIGN_OR_RETURN(const bool is_kept, position.NextNumber(0, 1));
+  WEIR_ASSIGN_OR_RETURN(const int64_t size, position.NextNumber(0, INT64_MAX));
+  auto held = std::make_shared<Elements>();
+  for (int64_t i = 0; i < size; ++i) {
+    WEIR_ASSIGN_OR_RETURN(Element element, position.NextElement(dataset_->signature().types));
+    held->push_back(std::move(element));
+  }
+  WEIR_ASSIGN_OR_RETURN(next_, position.NextNumber(0, size));
+  kept_ = nullptr;
+  if (!is_kept) {
+    gathered_ = std::move(held);
+    return IteratorOverInput::Restore(context, position);
+  }
+  kept_ = std::move(held);
+  position.OnAccepted([dataset = dataset_, kept = kept_] { dataset->Keep(kept); });
+  return absl::OkStatus();
+}
+
+// ---- In files ----
+
+constexpr int64_t kMostElements = 10'000'000;  // what the names of elements have digits for
+
+// The elements that one pass writes. Without Finish nothing of it stays.
+class CacheWriter {
+ public:
+  // AlreadyExists when another pass writes them.
+  static absl::StatusOr<std::unique_ptr<CacheWriter>> Create(const std::string& name, FileSystem& files,
+                                                             absl::Time now) {
+    const std::string lock = absl::StrCat(name, "_0.lockfile");
+    absl::StatusOr<std::unique_ptr<WritableFile>> file = files.CreateNew(lock);
+    if (absl::IsAlreadyExists(file.status())) {
+      return absl::AlreadyExistsError(absl::StrCat(
+          "There appears to be a concurrent caching iterator running - cache lockfile already exists ('",
+          lock,
+          "'). If you are sure no other running TF computations are using this cache prefix, delete the "
+          "lockfile and re-initialize the iterator. Lockfile contents: ",
+          ReadWholeFile(files, lock, 1000).value_or("")));
+    }
+    if (!file.ok()) return file.status();
+    std::unique_ptr<CacheWriter> writer(new CacheWriter(lock, files));
+    WEIR_RETURN_IF_ERROR((*file)->Append(absl::StrCat("Created at: ", absl::ToUnixSeconds(now))));
+    WEIR_RETURN_IF_ERROR((*file)->Close());
+    BundleWriter::Options options;
+    options.file_system = &files;
+    options.sync = false;
+    WEIR_ASSIGN_OR_RETURN(writer->tensors_, BundleWriter::Create(name, options));
+    return writer;
+  }
+  ~CacheWriter() {
+    tensors_ = nullptr;  // with its temporary files
+    files_.Remove(lock_).IgnoreError();
+  }
+
+  BundleWriter& tensors() { return *tensors_; }
+
+ private:
+  CacheWriter(std::string lock, FileSystem& files) : lock_(std::move(lock)), files_(files) {}
+
+  const std::string lock_;
+  FileSystem& files_;
+  std::unique_ptr<BundleWriter> tensors_;
+};
+
+class FileCacheDataset;
+class FileCacheIterator final : public IteratorOverInput {
+ public:
+  FileCacheIterator(RefPtr<const FileCacheDataset> dataset, IteratorPtr input)
+      : IteratorOverInput(std::move(input)), dataset_(std::move(dataset)) {}
+
+  absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override;
+  absl::Status Save(IteratorContext& context, PositionWriter& position) override;
+  absl::Status Restore(IteratorContext& context, PositionReader& position) override;
+
+ private:
+  absl::Status Open(IteratorContext& context);
+  absl::StatusOr<bool> Write(IteratorContext& context, Element* element);
+  absl::StatusOr<bool> Read(IteratorContext& context, Element* element);
+  std::string NameOf(int64_t element, size_t component) const;
+
+  const RefPtr<const FileCacheDataset> dataset_;
+  std::unique_ptr<CacheWriter> writer_;   // of a first pass
+  std::unique_ptr<BundleReader> reader_;  // of a later one
+  int64_t next_ = 0;
+  bool is_over_ = false;  // of a first pass
+};
+
+class FileCacheDataset final : public DatasetOverInput<FileCacheDataset, FileCacheIterator> {
+ public:
+  FileCacheDataset(Signature signature, DatasetPtr input, std::string name, std::shared_ptr<FileSystem> files)
+      : DatasetOverInput(std::move(signature), std::move(input)),
+        name_(std::move(name)),
+        files_(std::move(files)) {}
+
+  const std::string& name() const { return name_; }
+  FileSystem& files() const { return *files_; }
+
+  absl::Status CheckAnyOrder() const override { return input().CheckAnyOrder(); }
+
+ private:
+  absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override {
+    return input().Get(context, index);
+  }
+
+  const std::string name_;
+  const std::shared_ptr<FileSystem> files_;
+};
+
+std::string FileCacheIterator::NameOf(int64_t element, size_t component) const {
+  const size_t digits = std::to_string(dataset_->signature().types.size() - 1).size();
+  return absl::StrFormat("%7d_%*d", element, static_cast<int>(digits), component);
+}
+
+absl::Status FileCacheIterator::Open(IteratorContext& context) {
+  if (writer_ != nullptr || reader_ != nullptr || is_over_) return absl::OkStatus();
+  if (dataset_->files().Exists(absl::StrCat(dataset_->name(), ".index"))) {
+    WEIR_ASSIGN_OR_RETURN(reader_, BundleReader::Open(dataset_->name(), dataset_->files()));
+    const size_t num_components = dataset_->signature().types.size();
+    if (reader_->Find(NameOf(0, num_components)) == nullptr) return absl::OkStatus();
+    reader_ = nullptr;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the cache '", dataset_->name(), "' has elements of more than ", num_components, " tensors"));
+  }
+  WEIR_ASSIGN_OR_RETURN(
+      writer_, CacheWriter::Create(dataset_->name(), dataset_->files(), context.environment().TimeOfDay()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> FileCacheIterator::Next(IteratorContext& context, Element* element) {
+  WEIR_RETURN_IF_ERROR(Open(context));
+  if (is_over_) return false;
+  return reader_ != nullptr ? Read(context, element) : Write(context, element);
+}
+
+absl::StatusOr<bool> FileCacheIterator::Write(IteratorContext& context, Element* element) {
+  WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, element));
+  if (!has_element) {
+    is_over_ = true;
+    const std::unique_ptr<CacheWriter> writer = std::move(writer_);  // which takes the lock away
+    WEIR_RETURN_IF_ERROR(writer->tensors().Finish());
+    return false;
+  }
+  if (next_ == kMostElements) {
+    return absl::InvalidArgumentError(absl::StrCat("Upstream iterator is producing more than ", kMostElements,
+                                                   " items, which is more than the cache limit."));
+  }
+  for (size_t i = 0; i < element->size(); ++i) {
+    WEIR_RETURN_IF_ERROR(writer_->tensors().Add(NameOf(next_, i), (*element)[i]));
+  }
+  ++next_;
+  return true;
+}
+
+absl::StatusOr<bool> FileCacheIterator::Read(IteratorContext& context, Element* element) {
+  if (reader_->Find(NameOf(next_, 0)) == nullptr) return false;
+  element->clear();
+  for (size_t i = 0; i < dataset_->signature().types.size(); ++i) {
+    WEIR_ASSIGN_OR_RETURN(Tensor tensor, reader_->Read(NameOf(next_, i), context.allocator()));
+    element->push_back(std::move(tensor));
+  }
+  WEIR_RETURN_IF_ERROR(CheckResults(*element, dataset_->signature()));
+  ++next_;
+  return true;
+}
+
+absl::Status FileCacheIterator::Save(IteratorContext& context, PositionWriter& position) {
+  WEIR_RETURN_IF_ERROR(Open(context));
+  if (writer_ != nullptr && next_ > 0) {
+    return absl::UnimplementedError(absl::StrCat("the position of a pass that writes the cache '",
+                                                 dataset_->name(), "' cannot be saved"));
+  }
+  position.Add(next_);
+  return absl::OkStatus();
+}
+
+absl::Status FileCacheIterator::Restore(IteratorContext&, PositionReader& position) {
+  WEIR_ASSIGN_OR_RETURN(next_, position.NextNumber(0, kMostElements));
+  writer_ = nullptr;
+  reader_ = nullptr;
+  is_over_ = false;
+  return absl::OkStatus();
+}
+
+class Cache final : public DatasetKernel {
+ public:
+  explicit Cache(const KernelConstruction& construction)
+      : DatasetKernel(construction), files_(FilesOf(construction)) {}
+
+ private:
+  absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
+    WEIR_ASSIGN_OR_RETURN(DatasetPtr input, DatasetInput(context, 0, signature.types));
+    const Tensor& name = context.input(1);
+    if (name.num_elements() != 1) return absl::InvalidArgumentError("filename must be a scalar");
+    if (name.scalar<std::string>().empty())
+      return SetDataset<CacheDataset>(context, signature, std::move(input));
+    return SetDataset<FileCacheDataset>(context, signature, std::move(input), name.scalar<std::string>(),
+                                        files_);
+  }
+
+  const std::shared_ptr<FileSystem> files_;
+};
+
+}  // namespace
+
+void RegisterCachesKernels(DeviceKernels& kernels) { kernels.Add<Cache>("CacheDataset"); }
+
+}  // namespace weir

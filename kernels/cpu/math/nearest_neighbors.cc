@@ -1,0 +1,77 @@
+// NearestNeighbors: which centers are nearest to each point.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/device_kernels.h"
+
+namespace weir {
+namespace {
+
+absl::Status CheckNearest(const Tensor& points, const Tensor& centers) {
+  if (points.shape().rank() != 2) return absl::InvalidArgumentError("Input points should be a matrix.");
+  if (centers.shape().rank() != 2) return absl::InvalidArgumentError("Input centers should be a matrix.");
+  if (points.shape().dim(0) == 0) return absl::InvalidArgumentError("Expected points.rows() > 0.");
+  if (points.shape().dim(1) == centers.shape().dim(1)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("Expected point_dimensions == center_dimensions: ",
+                                                 points.shape().dim(1), " vs ", centers.shape().dim(1), "."));
+}
+
+float SquaredDistance(const float* a, const float* b, int64_t size) {
+  float sum = 0;
+  for (int64_t i = 0; i < size; ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return sum;
+}
+
+// Inputs: points [n, d], centers [m, d], k. Outputs: indices and squared distances [n, min(k, m)], the
+// nearest first; of equally near ones the one with the lower index, and NaN behind all.
+absl::Status NearestNeighbors(KernelContext& context) {
+  const Tensor &points = context.input(0), &centers = context.input(1);
+  WEIR_RETURN_IF_ERROR(CheckNearest(points, centers));
+  if (context.input(2).shape().rank() != 0) {
+    return absl::InvalidArgumentError("Input k should be a scalar.");
+  }
+  const int64_t k = context.input(2).scalar<int64_t>();
+  if (k < 0) return absl::InvalidArgumentError(absl::StrCat("k must not be negative, is ", k));
+  const int64_t n = points.shape().dim(0), m = centers.shape().dim(0), d = points.shape().dim(1);
+  const int64_t count = std::min(k, m);
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims({n, count}));
+  WEIR_ASSIGN_OR_RETURN(Tensor * indices, context.AllocateOutput(0, shape));
+  WEIR_ASSIGN_OR_RETURN(Tensor * distances, context.AllocateOutput(1, shape));
+  if (count == 0) return absl::OkStatus();
+  using Neighbor = std::pair<float, int64_t>;
+  const auto is_nearer = [](const Neighbor& a, const Neighbor& b) {
+    if (std::isnan(a.first) || std::isnan(b.first)) {
+      return std::make_pair(std::isnan(a.first), a.second) < std::make_pair(std::isnan(b.first), b.second);
+    }
+    return a < b;
+  };
+  const double cost = static_cast<double>(m) * (static_cast<double>(d) + 5);
+  context.threads().ParallelFor(n, cost, [&](int64_t begin, int64_t end) {
+    std::vector<Neighbor> neighbors(m);
+    for (int64_t i = begin; i < end && !context.cancellation().is_cancelled(); ++i) {
+      for (int64_t j = 0; j < m; ++j) {
+        neighbors[j] = {
+            SquaredDistance(points.flat<float>().data() + i * d, centers.flat<float>().data() + j * d, d), j};
+      }
+      std::partial_sort(neighbors.begin(), neighbors.begin() + count, neighbors.end(), is_nearer);
+      for (int64_t j = 0; j < count; ++j) {
+        distances->flat<float>()[i * count + j] = neighbors[j].first;
+        indices->flat<int64_t>()[i * count + j] = neighbors[j].second;
+      }
+    }
+  });
+  if (context.cancellation().is_cancelled()) return context.cancellation().reason();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterNearestNeighborsKernels(DeviceKernels& kernels) {
+  kernels.Add<&NearestNeighbors>("NearestNeighbors");
+}
+
+}  // namespace weir
