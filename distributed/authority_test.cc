@@ -376,6 +376,40 @@ TEST_F(ElectedTest, GrantsNothingWhenALaterTermIsReported) {
   EXPECT_EQ(authority.Join({kWorker, later, later}).value(), later);
 }
 
+// The store need not be asked while the authority answers, which may take a later office meanwhile.
+TEST_F(ElectedTest, FollowsTheOfficeInWhichTheAuthorityAnswers) {
+  members.SetAuthority(kPs1, FirstLifeOfTerm(5));
+  members.SetIncarnation(FirstLifeOfTerm(5) + 1);
+  View view{.number = {FirstLifeOfTerm(5), 7}, .is_settled = true, .last_loss = 7};
+  members.ApplyView(view, kPs1);
+  view.number = {FirstLifeOfTerm(8), 1};
+  view.last_loss = 1;
+  members.ApplyView(view, kPs1);
+  EXPECT_EQ(members.view(), view.number);
+  EXPECT_EQ(members.office(), FirstLifeOfTerm(8));
+  // One that views count for nothing of is no authority.
+  members.SetAuthority(kChief, FirstLifeOfTerm(6));
+  EXPECT_EQ(members.authority(), kPs1);
+  EXPECT_EQ(members.office(), FirstLifeOfTerm(8));
+  // Nobody is in office so near to the last term, unless the store says so.
+  view.number = {FirstLifeOfTerm(kLastReportedTerm + 1), 1};
+  members.ApplyView(view, kPs1);
+  EXPECT_EQ(members.office(), FirstLifeOfTerm(8));
+  EXPECT_EQ(members.view(), ViewNumber(FirstLifeOfTerm(8), 1));
+  members.SetAuthority(kPs1, view.number.authority);
+  members.ApplyView(view, kPs1);
+  EXPECT_EQ(members.view(), view.number);
+}
+
+// It may have lost the office since it looked whether it holds it: the number of its view would be the
+// successor's.
+TEST_F(ElectedTest, SaysNothingInTheOfficeOfAnother) {
+  members.TakeOffice(FirstLifeOfTerm(5), In(absl::Seconds(8)));
+  EXPECT_EQ(members.ViewSince({}).number.authority, FirstLifeOfTerm(5));
+  members.SetAuthority(kPs1, FirstLifeOfTerm(6));
+  EXPECT_EQ(members.ViewSince({}).number, ViewNumber());
+}
+
 TEST_F(ElectedTest, KnowsWhatTheViewsBeforeHaveSaid) {
   members.SetAuthority(kPs1, FirstLifeOfTerm(5));
   const Incarnation own = FirstLifeOfTerm(5) + 1, chief = own + 1, worker = own + 2;
@@ -383,7 +417,7 @@ TEST_F(ElectedTest, KnowsWhatTheViewsBeforeHaveSaid) {
   View view{.number = {FirstLifeOfTerm(5), 7}, .is_settled = true, .last_loss = 7};
   view.members = {{kChief, chief, MemberState::kAlive},
                   {kWorker, worker, MemberState::kLost, false, "silent"}};
-  members.ApplyView(view);
+  members.ApplyView(view, kPs1);
   members.TakeOffice(FirstLifeOfTerm(6), In(absl::Seconds(8)));
   EXPECT_EQ(members.incarnation(), own) << "it goes on in its life";
   const View whole = members.ViewSince(view.number);
@@ -400,10 +434,10 @@ TEST_F(ElectedTest, KnowsWhatTheViewsBeforeHaveSaid) {
   EXPECT_TRUE(absl::IsUnavailable(authority.Join({kWorker}).status()));
   view.number = {FirstLifeOfTerm(6), 100};
   view.members[0].state = MemberState::kLost;
-  members.ApplyView(view);
+  members.ApplyView(view, kPs1);
   EXPECT_EQ(members.state(kChief), MemberState::kAlive) << "of an office that is over";
   view.number = {FirstLifeOfTerm(7), 1};
-  members.ApplyView(view);
+  members.ApplyView(view, kPs1);
   EXPECT_EQ(members.state(kChief), MemberState::kLost);
   members.TakeOffice(FirstLifeOfTerm(6), In(absl::Seconds(8)));
   EXPECT_FALSE(members.is_authority()) << "a late answer of the store";

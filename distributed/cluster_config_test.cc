@@ -210,6 +210,10 @@ TEST(TaskConfig, MalformedTfConfig) {
        "worker:0: the address must be a string 'host:port', found number 17"},
       {R"({"cluster": {"worker": 17}, "task": {"type": "worker", "index": 0}})",
        "job 'worker' must be a list"},
+      {R"({"cluster": {"ps": "h:1", "worker": ["h:2"]}, "task": {"type": "ps", "index": 0}})",
+       "job 'ps' must be a list of addresses or an object {index: address}, found string \"h:1\": a list of "
+       "one "
+       "is [\"h:1\"]"},
       {R"({"cluster": {"worker": {"a": "h:1"}}, "task": {"type": "worker", "index": 0}})",
        "'a' is no task index"},
       {R"({"cluster": {"worker": ["h:1", "h"]}, "task": {"type": "worker", "index": 0}})",

@@ -78,7 +78,6 @@ absl::Status AddJsonTask(const TaskName& task, const Json& value, ClusterSpec* s
 
 absl::Status AddJsonJob(const std::string& job, const Json& value, ClusterSpec* spec) {
   WEIR_RETURN_IF_ERROR(CheckJobName(job));
-  if (value.is_string()) return AddJsonTask({job, 0}, value, spec);
   if (value.is_array()) {
     int position = 0;
     for (const Json& address : value) WEIR_RETURN_IF_ERROR(AddJsonTask({job, position++}, address, spec));
@@ -93,7 +92,8 @@ absl::Status AddJsonJob(const std::string& job, const Json& value, ClusterSpec* 
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "cluster spec: job '", job, "' must be a list of addresses or an object {index: address}, found ",
-      value.type_name(), " ", Excerpt(value)));
+      value.type_name(), " ", Excerpt(value),
+      value.is_string() ? absl::StrCat(": a list of one is [", Excerpt(value), "]") : std::string()));
 }
 
 bool HasGaps(const std::vector<TaskName>& tasks) {

@@ -30,8 +30,8 @@ class ClusterSpec {
   // ToFlag can write sparse jobs too.
   static absl::StatusOr<ClusterSpec> FromFlag(absl::string_view text);
 
-  // {"ps": ["host:2222"], "worker": {"1": "host:2223"}}: dense jobs are lists (a single string stands for a
-  // list of one), sparse jobs are objects.
+  // {"ps": ["host:2222"], "worker": {"1": "host:2223"}}: dense jobs are lists, sparse jobs are
+  // objects.
   static absl::StatusOr<ClusterSpec> FromJson(absl::string_view text);
 
   // InvalidArgument for a job name or an address that does not parse, a negative index, a task that is

@@ -218,13 +218,14 @@ class Membership {
   ViewNumber view() const;
   // The newest view known that must not wait, because somebody was lost: every message carries its number.
   ViewNumber last_loss() const;
-  // Of the authority: what has changed since that view.
+  // Of the authority: what has changed since that view. No view of one that was elected and has left office.
   View ViewSince(const ViewNumber& known) const;
   // Whether ViewSince has something that should not wait.
   bool HasNewsFor(const ViewNumber& known) const;
   // Of the others. A view that is older than the present one, or of an authority that is over, or that skips
-  // a change, is ignored.
-  void ApplyView(const View& view);
+  // a change, is ignored. Elected: `issuer`, which answered in a later office than is known, is the authority
+  // in that office.
+  void ApplyView(const View& view, const TaskName& issuer);
   // Of the authority: called when somebody was lost. One listener; null for none.
   void SetViewListener(std::function<void()> listener);
   // Of the others: when a message has shown that a view with a loss is to be had. One listener; null for
@@ -313,6 +314,8 @@ class Membership {
   bool JudgesLocked(const TaskName& task, const KnownTask& peer) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool HoldsLeaseLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool HasNewsForLocked(const ViewNumber& known) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // `office` is later than the one that is known.
+  void FollowLocked(const TaskName& task, Incarnation office) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Incarnation OfficeLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void TellOffice(bool is_authority) const;
   void TellNews() const;

@@ -79,7 +79,10 @@ void Membership::SetAuthority(const TaskName& task, Incarnation office) {
   }
   LeaveOffice();
   absl::MutexLock lock(&mutex_);
-  if (office <= office_) return;
+  if (office > office_) FollowLocked(task, office);
+}
+
+void Membership::FollowLocked(const TaskName& task, Incarnation office) {
   office_ = office;
   authority_ = task;
   is_settled_ = false;

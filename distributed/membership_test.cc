@@ -308,7 +308,7 @@ struct ViewTest : MembershipTest {
     ASSERT_TRUE(from.OnSignOfLife({"ps", 1}, ps1.incarnation()).ok());
     ASSERT_TRUE(ps1.OnSignOfLife(kPs, from.incarnation()).ok());
     ps1.OnHeartbeatAnswered(scheduler.now());
-    ps1.ApplyView(from.ViewSince(ps1.view()));
+    ps1.ApplyView(from.ViewSince(ps1.view()), from.self());
   }
   void PassWith(Membership* from, int seconds) {
     for (int i = 0; i < seconds; i += 2) {
@@ -351,17 +351,17 @@ TEST_F(ViewTest, IsAppliedInItsOrderAndWithoutGaps) {
   const View first = authority.ViewSince({});
   authority.OnGone(kW0, 11, "it is gone");
   const View second = authority.ViewSince(first.number);
-  ps1.ApplyView(second);
+  ps1.ApplyView(second, kPs);
   EXPECT_EQ(ps1.view(), ViewNumber()) << "what it has not seen is missing";
-  ps1.ApplyView(authority.ViewSince({}));
+  ps1.ApplyView(authority.ViewSince({}), kPs);
   EXPECT_EQ(ps1.state(kW0), State::kLost);
   EXPECT_TRUE(ps1_losses.empty()) << "it was never alive here";
-  ps1.ApplyView(first);
+  ps1.ApplyView(first, kPs);
   EXPECT_EQ(ps1.state(kW0), State::kLost);
   Membership zombie({kPs, ClusterSpec::FromFlag(kSpec).value(), absl::Seconds(10), &environment});
   zombie.SetIncarnation(authority.incarnation() - 1);
   ASSERT_TRUE(zombie.OnSignOfLife(kW0, 12).ok());
-  ps1.ApplyView(zombie.ViewSince({}));
+  ps1.ApplyView(zombie.ViewSince({}), kPs);
   EXPECT_EQ(ps1.state(kW0), State::kLost);
 }
 
@@ -490,10 +490,10 @@ TEST_F(ViewTest, TheLastViewSaysThatATrainingAuthorityIsDone) {
   Membership other({kW1, cluster, absl::Seconds(10), &ps1_environment});
   other.SetIncarnation(chief.incarnation() + 1);
   ASSERT_TRUE(other.OnSignOfLife(kW0, chief.incarnation()).ok());
-  other.ApplyView(chief.ViewSince({}));
+  other.ApplyView(chief.ViewSince({}), kW0);
   chief.IssueLastView();
   EXPECT_TRUE(chief.HasNewsFor(other.view()));
-  other.ApplyView(chief.ViewSince(other.view()));
+  other.ApplyView(chief.ViewSince(other.view()), kW0);
   EXPECT_EQ(other.state(kW0), State::kDone);
   scheduler.RunFor(absl::Minutes(1));
   EXPECT_TRUE(other.HoldsLease()) << "nobody is left who could declare it lost";
@@ -729,7 +729,7 @@ TEST_F(GuestTest, AGuestWhoseAddressAnotherOneHasIsKnownToWhoComesLater) {
   Enter(w3, "h:9");
   Membership late{{{"ps", 1}, ClusterSpec::FromFlag(kSpec).value(), absl::Seconds(10), &ps1_environment}};
   late.SetIncarnation(host.incarnation() + 50);
-  late.ApplyView(host.ViewSince({}));
+  late.ApplyView(host.ViewSince({}), host.self());
   EXPECT_EQ(late.AddressOfGuest(w2), Guests::kNowhere);
   // It comes again, and its first message is faster than the view.
   const ViewNumber known = late.last_loss();

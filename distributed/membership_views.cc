@@ -18,6 +18,8 @@ ViewNumber Membership::last_loss() const {
 View Membership::ViewSince(const ViewNumber& known) const {
   absl::MutexLock lock(&mutex_);
   View view;
+  // The number would be the successor's.
+  if (options_.is_elected && !is_authority_) return view;
   view.number = {OfficeLocked(), view_.number};
   // One that is known before it was issued is of another time.
   if (known.authority == view.number.authority && known.number <= view_.number) view.since = known.number;
@@ -41,7 +43,7 @@ bool Membership::HasNewsFor(const ViewNumber& known) const {
   return HasNewsForLocked(known);
 }
 
-void Membership::ApplyView(const View& view) {
+void Membership::ApplyView(const View& view, const TaskName& issuer) {
   std::vector<Loss> losses, done;
   {
     absl::MutexLock lock(&mutex_);
@@ -49,6 +51,11 @@ void Membership::ApplyView(const View& view) {
     if (view.number.authority < OfficeLocked()) return;
     const uint64_t had = view_.authority == view.number.authority ? view_.number : 0;
     if (view.since > had) return;
+    if (options_.is_elected && view.number.authority > office_) {
+      // Nobody who lies of offices brings the last term near.
+      if (TermOf(view.number.authority) > kLastReportedTerm) return;
+      FollowLocked(issuer, view.number.authority);
+    }
     view_ = view.number;
     last_loss_ = view.last_loss;
     is_settled_ = view.is_settled;

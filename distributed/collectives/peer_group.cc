@@ -229,8 +229,7 @@ void PeerGroup::OnLoss(const TaskName& task, Incarnation life, const absl::Statu
   Refuse(dropped, absl::UnavailableError(reason.message()));
   if (!ends) return;
   memory_.ReadAll(rank, generation);
-  group_->EndGeneration(
-      generation, absl::AbortedError(absl::StrCat(group_->NameOf(rank), " was lost: ", reason.message())));
+  group_->EndGeneration(generation, absl::AbortedError(absl::StrCat("rank ", rank, ", ", reason.message())));
 }
 
 void PeerGroup::AwaitNone(const int64_t* num_under_way, absl::Duration time) {

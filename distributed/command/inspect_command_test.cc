@@ -187,6 +187,14 @@ TEST(InspectCommandTest, WhatIsInThePlaceOfACheckpointFileIsNamed) {
   }
 }
 
+TEST(InspectCommandTest, AFolderIsNoGraph) {
+  const std::string directory = NewTestDirectory();
+  const Outcome outcome = Inspect({"graph", directory});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err,
+              HasSubstr(directory + " is a folder: name a file in it, a GraphDef (.pb, .pbtxt)"));
+}
+
 TEST(InspectCommandTest, GraphsAreDrawn) {
   const std::string directory = NewTestDirectory();
   const Outcome outcome =

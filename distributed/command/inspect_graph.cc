@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -26,6 +28,13 @@ using ::tensorflow::GraphDef;
 using ::tensorflow::MetaGraphDef;
 
 absl::Status ReadGraph(const std::string& path, MetaGraphDef* meta) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "weir inspect graph: ", PrintableText(path),
+        " is a folder: name a file in it, a GraphDef (.pb, .pbtxt) or MetaGraphDef (.meta). "
+        "What a folder has, weir inspect model (an exported model) and weir inspect checkpoint show"));
+  }
   WEIR_ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(PosixFileSystem(), path));
   const bool is_text = absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".txt");
   if (absl::EndsWith(path, ".meta")) return ParseMessageBytes(content, path, meta);

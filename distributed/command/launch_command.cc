@@ -66,7 +66,8 @@ void Declare(LaunchFlags* values, FlagParser* flags) {
   flags->Add("ps", &launch.num_ps, "parameter servers", {.least = 0, .most = 1000});
   flags->Add("workers", &launch.num_workers,
              "workers; worker 0 is the chief. With -H: all slots that are left", {.least = 1, .most = 1000});
-  flags->Add("np", &values->num_replicas, "as horovodrun has it: so many workers and no parameter servers",
+  flags->Add("np", &values->num_replicas,
+             "as horovodrun has it (-np N; --np=N is the same): so many workers and no parameter servers",
              {.least = 0, .most = 1000});
   flags->Add("evaluator", &launch.evaluator,
              "also an evaluator, which trains nothing and evaluates the checkpoints that are written");

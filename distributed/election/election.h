@@ -27,9 +27,10 @@
 // the candidate's place among all of them as its remainder: two tasks that know nothing of one another,
 // because the store was wiped, do not take the same.
 //
-// The others ask the store when the authority is not known, or does not answer. An authority that ends says
-// so in the store. Who has left in good order, because the job ends, has no successor, except in a job that
-// begins.
+// The others ask the store when the authority is not known, or does not answer. One that answers may have
+// taken a later office since they asked: its views say in which it is (Membership::ApplyView). An authority
+// that ends says so in the store. Who has left in good order, because the job ends, has no successor, except
+// in a job that begins.
 //
 // Runs on the timer thread of Peers. Borrows both and the store; must be destroyed before them. Answers of
 // the store may come later than that.

@@ -46,7 +46,7 @@ class HeldStore final : public AuthorityStore {
 };
 
 // Answers before the call returns.
-class PromptStore final : public AuthorityStore {
+class PromptStore : public AuthorityStore {
  public:
   explicit PromptStore(std::function<void(const AuthorityRecord&)> on_record, Stored stored = {})
       : on_record_(std::move(on_record)), stored_(std::move(stored)) {}
@@ -58,6 +58,11 @@ class PromptStore final : public AuthorityStore {
       ++num_reads_;
     }
     then(stored);
+  }
+  // It comes back with nothing.
+  void Wipe() {
+    absl::MutexLock lock(&mutex_);
+    stored_ = Stored();
   }
   void AwaitReads(int how_many) {
     absl::MutexLock lock(&mutex_);
@@ -82,6 +87,26 @@ class PromptStore final : public AuthorityStore {
   int num_reads_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
+// What one task has of a store: until it is cut off.
+class Link final : public AuthorityStore {
+ public:
+  explicit Link(AuthorityStore& store) : store_(store) {}
+  void Cut() { is_cut_ = true; }
+  void Read(absl::Duration timeout, Then then) override {
+    if (is_cut_) return then(absl::UnavailableError("cut off"));
+    store_.Read(timeout, std::move(then));
+  }
+  void Replace(const Stored& before, const AuthorityRecord& record, absl::Duration timeout,
+               Then then) override {
+    if (is_cut_) return then(absl::UnavailableError("cut off"));
+    store_.Replace(before, record, timeout, std::move(then));
+  }
+
+ private:
+  AuthorityStore& store_;
+  std::atomic<bool> is_cut_ = false;
+};
+
 struct ElectionTest : ::testing::Test {
   ElectionTest() {
     EXPECT_TRUE(cluster.AddTask({"ps", 0}, "127.0.0.1:4711").ok());
@@ -90,9 +115,17 @@ struct ElectionTest : ::testing::Test {
     options.lease = absl::Milliseconds(500);
     options.num_threads = 1;
   }
-  std::unique_ptr<Server> Start(AuthorityStore& store) {
+  std::unique_ptr<Server> Start(AuthorityStore& store, const TaskName& task = {"ps", 0}) {
     options.election_store = &store;
-    return Server::Start(TaskConfig::Create(cluster, {"ps", 0}).value(), options).value();
+    return Server::Start(TaskConfig::Create(cluster, task).value(), options).value();
+  }
+  static bool Eventually(const std::function<bool()>& holds) {
+    const absl::Time end = absl::Now() + absl::Seconds(60);
+    while (!holds()) {
+      if (absl::Now() > end) return false;
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return true;
   }
 
   ClusterSpec cluster;
@@ -137,6 +170,27 @@ TEST_F(ElectionTest, NoOfficeHasATermThatLeavesNoRoomForLives) {
     EXPECT_EQ(server->membership().HoldsOffice(), has_room);
     EXPECT_LE(greatest, kLastTerm);
   }
+}
+
+// It has lost its record, and the one that was in office is so again in a later one. The worker, which cannot
+// read the store or reads it too late, hears of that from its answers.
+TEST_F(ElectionTest, WhoIsAnsweredInALaterOfficeKnowsIt) {
+  PromptStore store([](const AuthorityRecord&) {});
+  Link link(store);
+  const std::unique_ptr<Server> ps = Start(store), worker = Start(link, {"worker", 0});
+  const Membership& members = worker->membership();
+  ASSERT_TRUE(Eventually([&] { return members.incarnation() != 0 && members.HoldsLease(); }));
+  const Incarnation life = members.incarnation(), office = members.office();
+  ASSERT_EQ(office, ps->membership().office());
+  link.Cut();
+  store.Wipe();
+  ASSERT_TRUE(Eventually([&] {
+    return ps->membership().HoldsOffice() && ps->membership().office() > office && members.HoldsLease();
+  }));
+  EXPECT_TRUE(Eventually([&] { return members.office() == ps->membership().office(); }))
+      << LifeString(members.office()) << ", while the ps is in office "
+      << LifeString(ps->membership().office());
+  EXPECT_EQ(members.incarnation(), life) << "it goes on in its life";
 }
 
 // When the store has the record of its end, another task may be in office.

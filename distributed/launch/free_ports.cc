@@ -2,11 +2,17 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <random>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -40,9 +46,23 @@ bool IsFree(int port) {
   return is_free;
 }
 
-}  // namespace
+// Whether somebody has reserved the port. Otherwise `fd` reserves it; -1 when the system gives none.
+bool IsReserved(int port, int* fd) {
+  *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (*fd < 0) return false;
+  const std::string name = absl::StrCat("weir-port-", port);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (bind(*fd, reinterpret_cast<sockaddr*>(&address), size) == 0) return false;
+  const bool is_taken = errno == EADDRINUSE;
+  close(std::exchange(*fd, -1));
+  return is_taken;
+}
 
-absl::StatusOr<std::vector<int>> FindFreePorts(int count) {
+// `reserved`: where the descriptors go that reserve the ports; null: nothing does.
+absl::StatusOr<std::vector<int>> Find(int count, std::vector<int>* reserved) {
   const int end = EphemeralStart();
   const int num_candidates = end - kLowestPort;
   std::random_device random;  // a random start keeps launchers that run at the same time apart
@@ -50,11 +70,35 @@ absl::StatusOr<std::vector<int>> FindFreePorts(int count) {
   std::vector<int> ports;
   for (int i = 0; i < num_candidates && static_cast<int>(ports.size()) < count; ++i) {
     const int port = kLowestPort + (first + i) % num_candidates;
-    if (IsFree(port)) ports.push_back(port);
+    int fd = -1;
+    if (IsReserved(port, &fd)) continue;
+    const bool is_found = IsFree(port) && (fd >= 0 || reserved == nullptr);
+    if (is_found) ports.push_back(port);
+    if (is_found && reserved != nullptr) {
+      reserved->push_back(fd);
+    } else if (fd >= 0) {
+      close(fd);
+    }
   }
   if (static_cast<int>(ports.size()) == count) return ports;
   return absl::ResourceExhaustedError(absl::StrCat("wanted ", count, " free loopback ports, found ",
                                                    ports.size(), " between ", kLowestPort, " and ", end - 1));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int>> FindFreePorts(int count) { return Find(count, nullptr); }
+
+absl::StatusOr<ReservedPorts> ReservedPorts::Take(int count) {
+  ReservedPorts taken;
+  absl::StatusOr<std::vector<int>> ports = Find(count, &taken.fds_);
+  if (!ports.ok()) return ports.status();
+  taken.ports_ = *std::move(ports);
+  return taken;
+}
+
+ReservedPorts::~ReservedPorts() {
+  for (const int fd : fds_) close(fd);
 }
 
 }  // namespace weir

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -74,6 +75,22 @@ TEST(FreePorts, AreDifferentAndBelowTheEphemeralRange) {
   EXPECT_EQ(std::set<int>(ports.begin(), ports.end()).size(), 20u);
   for (int port : ports) EXPECT_GE(port, 15000);
   EXPECT_FALSE(FindFreePorts(100'000).ok());
+}
+
+// While nobody listens there: a task that is started again must find its port.
+TEST(FreePorts, AreNobodyElsesWhileTheyAreReserved) {
+  std::optional<ReservedPorts> reserved = ReservedPorts::Take(20).value();
+  const std::set<int> mine(reserved->ports().begin(), reserved->ports().end());
+  ASSERT_EQ(mine.size(), 20u);
+  // All that are left, but for a few.
+  absl::StatusOr<std::vector<int>> others = absl::UnknownError("not asked");
+  for (int count = 17'700; !others.ok() && count > 0; count -= 50) others = FindFreePorts(count);
+  ASSERT_TRUE(others.ok()) << others.status();
+  for (const int port : *others) EXPECT_FALSE(mine.contains(port)) << port;
+  const ReservedPorts moved = *std::move(reserved);
+  reserved.reset();
+  EXPECT_EQ(moved.ports().size(), 20u);
+  EXPECT_TRUE(mine.contains(moved[19]));
 }
 
 TEST(Launcher, EveryTaskKnowsItsPlaceAndItsLinesAreNamed) {

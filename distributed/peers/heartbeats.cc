@@ -114,32 +114,32 @@ void Heartbeats::Ask() {
   ++num_asked_;
   // An error may be told before Call returns.
   peers_.Call(authority, kJoinMethod, writer.Take(), {}, options,
-              [this, state = state_, &peers = peers_, tells_done, held,
+              [this, state = state_, &peers = peers_, tells_done, held, authority,
                sent = peers_.environment().SteadyNow()](absl::StatusOr<PeerReply> reply) {
                 absl::StatusOr<JoinReply> answer = Read(reply, DecodeJoinReply);
                 const Incarnation told = answer.ok() && tells_done ? reply->life : 0;
                 peers.timers().At(absl::InfinitePast(),
-                                  [this, state, sent, held, told, answer = std::move(answer)] {
+                                  [this, state, sent, held, told, authority, answer = std::move(answer)] {
                                     absl::MutexLock lock(&state->mutex);
                                     if (state->is_stopped) return;
                                     --num_asked_;
                                     if (told != 0) told_done_ = told;
-                                    OnAnswer(sent, held, answer);
+                                    OnAnswer(authority, sent, held, answer);
                                   });
               });
 }
 
-void Heartbeats::OnAnswer(absl::Time sent, Incarnation held, const absl::StatusOr<JoinReply>& answer) {
+void Heartbeats::OnAnswer(const TaskName& asked, absl::Time sent, Incarnation held,
+                          const absl::StatusOr<JoinReply>& answer) {
   if (!answer.ok()) {  // asked again with the next beat
     if (absl::IsUnavailable(answer.status())) LookForAuthority();
     return OnRefused(answer.status());
   }
-  const TaskName authority = membership_.authority();
-  if (const absl::Status spoken = CheckSpoken(authority, answer->spoken, membership_.self()); !spoken.ok()) {
+  if (const absl::Status spoken = CheckSpoken(asked, answer->spoken, membership_.self()); !spoken.ok()) {
     return OnRefused(spoken);
   }
   if (std::exchange(version_, answer->spoken.version) != answer->spoken.version) {
-    const std::string other = DescribeOtherVersion(authority, answer->spoken, membership_.self());
+    const std::string other = DescribeOtherVersion(asked, answer->spoken, membership_.self());
     if (!other.empty()) PrintNotice(other);
   }
   peers_.NoteAuthoritySaid(absl::OkStatus());
@@ -156,11 +156,11 @@ void Heartbeats::OnAnswer(absl::Time sent, Incarnation held, const absl::StatusO
   // An answer to a question without a life grants another one, which is not taken.
   const bool was_too_low = !joins && held == membership_.incarnation() && answer->life > held;
   if (joins || was_too_low) membership_.SetIncarnation(answer->life);
-  membership_.ApplyView(answer->view);
+  membership_.ApplyView(answer->view, asked);
   NoteLease();
   peers_.OnLease();
   if (joins || was_too_low) Ask();  // so that the authority knows that the life was taken
-  if (!joins && (!is_watching_ || watched_ != authority)) Watch(membership_.view());
+  if (!joins && (!is_watching_ || watched_ != membership_.authority())) Watch(membership_.view());
 }
 
 void Heartbeats::OnRefused(const absl::Status& why) {
@@ -196,18 +196,20 @@ void Heartbeats::Watch(const ViewNumber& known) {
   options.deadline = peers_.environment().Now() + kWatchedFor * interval_;
   options.retry_for = absl::ZeroDuration();
   peers_.Call(watched_, kWatchMethod, writer.Take(), {}, options,
-              [this, state = state_, &peers = peers_, known,
+              [this, state = state_, &peers = peers_, known, watched = watched_,
                number = ++num_watches_](absl::StatusOr<PeerReply> reply) {
                 absl::StatusOr<View> news = Read(reply, DecodeView);
-                peers.timers().At(absl::InfinitePast(), [this, state, known, number, news = std::move(news)] {
-                  absl::MutexLock lock(&state->mutex);
-                  // Of another authority, unless it is the last one.
-                  if (!state->is_stopped && number == num_watches_) OnNews(known, news);
-                });
+                peers.timers().At(absl::InfinitePast(),
+                                  [this, state, known, watched, number, news = std::move(news)] {
+                                    absl::MutexLock lock(&state->mutex);
+                                    // Of another authority, unless it is the last one.
+                                    if (!state->is_stopped && number == num_watches_)
+                                      OnNews(watched, known, news);
+                                  });
               });
 }
 
-void Heartbeats::OnNews(const ViewNumber& known, const absl::StatusOr<View>& news) {
+void Heartbeats::OnNews(const TaskName& watched, const ViewNumber& known, const absl::StatusOr<View>& news) {
   is_watching_ = false;
   if (!news.ok()) {
     // The next heartbeat that is answered begins to watch again. A connection that broke is asked why.
@@ -219,7 +221,7 @@ void Heartbeats::OnNews(const ViewNumber& known, const absl::StatusOr<View>& new
   }
   // First: it tells the authority, which may be about to leave, that the news has come.
   if (news->number > known) Watch(news->number);
-  membership_.ApplyView(*news);
+  membership_.ApplyView(*news, watched);
 }
 
 void Heartbeats::LookForAuthority() {

@@ -73,14 +73,15 @@ class Heartbeats {
 
   void Beat();
   void Ask();
-  // `held`: the life with which it was asked.
-  void OnAnswer(absl::Time sent, Incarnation held, const absl::StatusOr<JoinReply>& answer);
+  // `asked`, and the life with which it was asked.
+  void OnAnswer(const TaskName& asked, absl::Time sent, Incarnation held,
+                const absl::StatusOr<JoinReply>& answer);
   // The authority has not answered, or has refused this task.
   void OnRefused(const absl::Status& why);
   // Holds a Watch at the authority for what comes after that view.
   void Watch(const ViewNumber& known);
   void LookForAuthority();
-  void OnNews(const ViewNumber& known, const absl::StatusOr<View>& news);
+  void OnNews(const TaskName& watched, const ViewNumber& known, const absl::StatusOr<View>& news);
   void AskTheLost();
   void NoteLease();
 

@@ -26,7 +26,7 @@ constexpr int kTold = 143;
 
 class ElasticTest : public ::testing::Test {
  protected:
-  ElasticTest() : dir_(MakeTestDir("elastic_")), ports_(FindFreePorts(kNumPs + kMostWorkers).value()) {}
+  ElasticTest() : dir_(MakeTestDir("elastic_")), ports_(ReservedPorts::Take(kNumPs + kMostWorkers).value()) {}
 
   // The cluster spec of all has the ps and worker 0; that of another worker has that worker, too.
   void Start(const std::string& job, int index) {
@@ -134,7 +134,7 @@ class ElasticTest : public ::testing::Test {
   std::string Log() { return ReadFile(dir_ + "/log"); }
 
   const std::string dir_;
-  const std::vector<int> ports_;
+  const ReservedPorts ports_;
   std::string trainer_ = "counting_trainer";
   std::string workers_flag_ = "--counted_workers=";
   int max_workers_ = 4;

@@ -92,7 +92,7 @@ class MovingAddress {
 
 class ZombieChiefTest : public ::testing::Test {
  protected:
-  ZombieChiefTest() : ports_(FindFreePorts(5).value()), chief_address_(ports_[1]) {}
+  ZombieChiefTest() : ports_(ReservedPorts::Take(5).value()), chief_address_(ports_[1]) {}
 
   // `listen`: the port where it really listens; 0: that of its address.
   TestProcess Start(const std::string& job, int index, int listen = 0) {
@@ -109,7 +109,7 @@ class ZombieChiefTest : public ::testing::Test {
   std::string Log() { return ReadFile(dir_ + "/log"); }
 
   const std::string dir_ = MakeTestDir("");
-  const std::vector<int> ports_;  // of ps 0, the chief, worker 1, the first and the second chief process
+  const ReservedPorts ports_;  // of ps 0, the chief, worker 1, the first and the second chief process
   MovingAddress chief_address_;
 };
 

@@ -488,6 +488,11 @@ void CountingJob::CheckOffices() {
   int num_in_office = 0;
   for (const auto& [life, server] : ps_servers_) {
     const Membership& members = server->membership();
+    if (members.view().authority > members.office()) {
+      wrong_offices_.push_back(absl::StrCat("elections: ", life->name(), " has a view of the office ",
+                                            LifeString(members.view().authority),
+                                            ", and knows of none after ", LifeString(members.office())));
+    }
     if (!members.HoldsOffice()) continue;
     ++num_in_office;
     const Incarnation office = members.office();

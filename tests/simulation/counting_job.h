@@ -17,7 +17,8 @@
 // * A step was lost: a counter is below the acknowledged ones, though nothing was restored.
 // * A save that was acknowledged was gone later: the chief went on from an earlier step.
 // * A chief wrote a checkpoint, or a part of one that readers may find, after its successor had begun.
-// * Two ps were the authority at a time, or one in an office that is not greater than those before.
+// * Two ps were the authority at a time, or one in an office that is not greater than those before; or a ps
+//   has a view of an office, and does not know that there is that office.
 // * The authority saw more lives of a task than there were, or lost one again and again that was there.
 // * The chief has ended well, but the newest checkpoint is not that of the last step.
 // * Synchronous replicas that wait for lost ones have other weights in the end than without faults.
@@ -198,7 +199,7 @@ class CountingJob {
   void CheckDurable(std::vector<std::string>* violations) const;
   void CheckProgress(std::vector<std::string>* violations) const;
   void CheckLives(std::vector<std::string>* violations) const;
-  // Now and then: whether two are in office.
+  // Now and then: whether two are in office, and whether each knows the office of its view.
   void CheckOffices();
   void CheckPs(const TaskName& ps, std::vector<std::string>* violations) const;
 

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/transport/grpc/metadata_keys.h"
+#include "distributed/transport/grpc/open_streams.h"
 #include "distributed/transport/grpc/received_bytes.h"
 #include "distributed/transport/listening_sockets.h"
 #include "distributed/transport/socket_address.h"
@@ -34,8 +36,12 @@ constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
 // Of a connection that is over, so that its client reads the answers before it meets a reset.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 constexpr size_t kMaxFarewellBytes = 256 << 10;
-// Between two looks at what strangers with TLS have sent.
+// Between two looks at what strangers with TLS have sent, and at what gRPC keeps of whom.
 constexpr absl::Duration kLook = absl::Milliseconds(50);
+// What this process does in the meantime, at least, before it looks at what gRPC keeps; and of its time the
+// part that looks take at most is 1 / kMostLooking.
+constexpr absl::Duration kWorkOfFloods = absl::Milliseconds(10);
+constexpr int kMostLooking = 50;
 constexpr char kLoudText[] =
     "it sends megabytes before any call of it was let in, and its connection is closed";
 constexpr char kFloodText[] =
@@ -49,6 +55,12 @@ std::string PeerText(int fd) {
   sockaddr_storage client{};
   socklen_t size = sizeof(client);
   return getpeername(fd, reinterpret_cast<sockaddr*>(&client), &size) == 0 ? AddressText(client) : "";
+}
+
+absl::Duration WorkOfProcess() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return absl::DurationFromTimespec(time);
 }
 
 // Breaks the connection. What has come through it and was not read is dropped, which a shutdown does not do.
@@ -137,13 +149,46 @@ absl::StatusOr<std::unique_ptr<ConnectionGate>> ConnectionGate::Listen(const std
 
 ConnectionGate::~ConnectionGate() {
   Stop();
+  AwaitHandler();
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 absl::Status ConnectionGate::Start(Handler handler) {
   handler_ = std::move(handler);
+  {
+    absl::MutexLock lock(&handing_mutex_);
+    hands_on_ = true;
+  }
+  WEIR_ASSIGN_OR_RETURN(handing_, StartSystemThread([this] { RunHandler(); }));
   WEIR_ASSIGN_OR_RETURN(thread_, StartSystemThread([this] { Run(); }));
   return absl::OkStatus();
+}
+
+void ConnectionGate::HandOn(int fd, int listening_fd, std::string bytes) {
+  has_handed_on_ = true;
+  absl::MutexLock lock(&handing_mutex_);
+  admitted_connections_.push_back({fd, listening_fd, std::move(bytes)});
+}
+
+void ConnectionGate::RunHandler() {
+  const auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(handing_mutex_) {
+    return !hands_on_ || !admitted_connections_.empty();
+  };
+  while (true) {
+    Admitted next;
+    {
+      absl::MutexLock lock(&handing_mutex_);
+      handing_mutex_.Await(absl::Condition(&has_work));
+      if (!hands_on_) return;
+      next = std::move(admitted_connections_.front());
+      admitted_connections_.pop_front();
+    }
+    handler_(next.fd, next.listening_fd, std::move(next.bytes));
+  }
+}
+
+void ConnectionGate::AwaitHandler() {
+  if (handing_.joinable()) handing_.join();
 }
 
 void ConnectionGate::Stop() {
@@ -153,6 +198,12 @@ void ConnectionGate::Stop() {
     thread_.join();
   }
   for (const int fd : std::exchange(listening_fds_, {})) close(fd);
+  {
+    absl::MutexLock lock(&handing_mutex_);
+    hands_on_ = false;
+    for (const Admitted& connection : admitted_connections_) close(connection.fd);
+    admitted_connections_.clear();
+  }
   strangers_.clear();
   num_strangers_ = 0;
 }
@@ -167,7 +218,7 @@ void ConnectionGate::Run() {
   while (true) {
     // Both once: who does not accept now must come round again when that is over, for nothing else wakes it.
     const absl::Time now = options_.now(), settles_at = resets_.settles_at();
-    const bool accepts = now >= settles_at;
+    const bool accepts = now >= settles_at && flooding_.empty();
     events.assign(1, {wake_fd_, POLLIN, 0});
     for (const int fd : listening_fds_) events.push_back({accepts ? fd : -1, POLLIN, 0});
     for (const Stranger& stranger : strangers_) {
@@ -222,7 +273,7 @@ void ConnectionGate::Accept(int listening_fd) {
     }
     close(spare);
     if (options_.token.empty()) {
-      handler_(fd, listening_fd, "");
+      HandOn(fd, listening_fd, "");
       continue;
     }
     MakeRoom();
@@ -252,7 +303,7 @@ void ConnectionGate::HandOver(int fd, int own, int listening_fd, const sockaddr_
   stranger.is_with_grpc = true;
   stranger.client = AddressText(client);
   num_strangers_ = strangers_.size();  // first: it may be admitted at once
-  handler_(fd, listening_fd, "");
+  HandOn(fd, listening_fd, "");
 }
 
 void ConnectionGate::OnAdmitted(const std::string& client) {
@@ -281,17 +332,40 @@ void ConnectionGate::OnReset(const std::string& client) {
 }
 
 void ConnectionGate::CloseFloods() {
-  std::set<std::string> floods, addresses;
+  std::set<std::string> floods;
   {
     absl::MutexLock lock(&mutex_);
     floods.swap(floods_);
   }
-  if (floods.empty()) return;
-  for (const std::string& client : floods) addresses.insert(AddressText(client));
+  const absl::Time now = options_.now();
+  if (floods.empty() && now < next_look_) return;
+  next_look_ = now + kLook;
+  // Who has not worked has not read much.
+  const absl::Duration worked = WorkOfProcess();
+  if (floods.empty() && flooding_.empty() && worked - worked_ < kWorkOfFloods) return;
+  worked_ = worked;
+  const std::map<std::string, int64_t> open = OpenStreams(port_);
+  int64_t num_open = 0, num_left = 0;
+  for (const auto& [client, count] : open) num_open += count;
+  const int64_t num_taken = options_.num_taken ? options_.num_taken() : 0;
+  for (const auto& [client, count] : open) {
+    if (num_open - num_taken > kMostOpen && count > kMostOpen) floods.insert(client);
+    if (floods.contains(client) || flooding_.contains(client)) num_left += count;
+  }
+  flooding_.insert(floods.begin(), floods.end());
+  if (num_left <= kMostOpen) flooding_.clear();
+  // Where there are many connections a look takes time.
+  next_look_ = std::max(next_look_, now + kMostLooking * (options_.now() - now));
+  if (!floods.empty()) CloseFloodsOf(floods);
+}
+
+void ConnectionGate::CloseFloodsOf(const std::set<std::string>& clients) {
+  std::set<std::string> addresses;
+  for (const std::string& client : clients) addresses.insert(AddressText(client));
   const std::set<std::string> aborted = AbortConnections(port_, addresses);
   if (!options_.on_refused) return;
   // The calls of a connection that broke are given up, too, and its client has done nothing wrong.
-  for (const std::string& client : floods) {
+  for (const std::string& client : clients) {
     if (aborted.contains(AddressText(client))) options_.on_refused(Refusal::kProtocol, client, kFloodText);
   }
 }
@@ -344,7 +418,7 @@ bool ConnectionGate::Read(Stranger& stranger) {
   const Greeting::State state =
       stranger.greeting.Add(absl::string_view(buffer, static_cast<size_t>(num_read)), &answers);
   if (state == Greeting::State::kAdmitted) {
-    handler_(std::exchange(stranger.fd, -1), stranger.listening_fd, stranger.greeting.TakeBytes());
+    HandOn(std::exchange(stranger.fd, -1), stranger.listening_fd, stranger.greeting.TakeBytes());
     return false;
   }
   TellOfRefusals(stranger, num_told, state == Greeting::State::kOver);
@@ -397,6 +471,7 @@ void ConnectionGate::CloseLoud() {
 
 int ConnectionGate::MillisecondsToWait(absl::Time now, absl::Time settles_at) const {
   absl::Time first = settles_at > now ? settles_at : absl::InfiniteFuture();
+  if (has_handed_on_) first = std::min(first, next_look_);
   for (const Stranger& stranger : strangers_) {
     first = std::min(first, stranger.closes);
     if (stranger.is_with_grpc) first = std::min(first, now + kLook);

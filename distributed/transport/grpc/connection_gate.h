@@ -14,19 +14,25 @@
 // connection, and nobody is a stranger.
 //
 // A connection through which calls are opened and reset as fast as it can is closed too, whoever it belongs
-// to (rapid_resets.h), and nothing is accepted until what it has left is gone.
+// to (rapid_resets.h), and nothing is accepted until what it has left is gone. Calls are taken in the order
+// in which they were read, and those of a second connection are seen only when those of the first were dealt
+// with, while gRPC reads on; it may even read with all the threads that should take them. So the gate looks
+// itself at how many calls gRPC keeps (open_streams.h): when more than kMostOpen were not taken, each client
+// that has so many is closed.
 //
 // While `max_descriptors` are in use in this process nothing is accepted: newcomers wait in the backlog, and
 // now and then the oldest stranger makes room.
 //
-// Threads: one, which accepts and reads. Thread safety: num_strangers and what begins with On; the others by
-// one thread.
+// Threads: one, which accepts and reads, and one that hands connections on: gRPC reads with the thread that
+// gives it a connection for as long as something comes through it. Thread safety: num_strangers and what
+// begins with On; the others by one thread.
 #pragma once
 
 #include <sys/socket.h>
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <list>
@@ -54,6 +60,9 @@ class ConnectionGate {
   static constexpr uint64_t kMaxStrangerBytes = 18 << 20;
   static constexpr uint64_t kMaxStrangersBytes = 64 << 20;
 
+  // Far above what those have under way that mean well.
+  static constexpr int64_t kMostOpen = 2000;
+
   // A connection that is let in: its descriptor, to own, that of the socket which it came through, and what
   // the client has sent already.
   using Handler = std::function<void(int fd, int listening_fd, std::string bytes)>;
@@ -66,7 +75,9 @@ class ConnectionGate {
     size_t max_strangers = 256;  // at least 1
     int max_descriptors = std::numeric_limits<int>::max();
     std::function<bool()> is_serving;  // Greeting
-    OnRefusal on_refused;              // null: nobody is told; called by the gate's thread
+    // Calls that were taken and are not over; null: none. Called by the gate's thread.
+    std::function<int64_t()> num_taken;
+    OnRefusal on_refused;  // null: nobody is told; called by the gate's thread
     absl::Duration grace = absl::Seconds(20);
     // A connection whose peer acknowledges nothing for this long is closed.
     absl::Duration silence = absl::Seconds(10);
@@ -84,8 +95,10 @@ class ConnectionGate {
 
   // ResourceExhausted when the system gives no thread.
   absl::Status Start(Handler handler);
-  // Accepts no more, and closes the strangers.
+  // Accepts no more, closes the strangers, and hands nothing on any more.
   void Stop();
+  // After Stop: waits for the handler. One that was given to gRPC ends when gRPC's server is shut down.
+  void AwaitHandler();
 
   // With TLS: a call of that client ("ipv4:127.0.0.1:43210") was let in.
   void OnAdmitted(const std::string& client);
@@ -104,13 +117,16 @@ class ConnectionGate {
   void Run();
   void Accept(int listening_fd);
   // `own` is a second descriptor of the connection `fd`.
+  // Runs the handler on its thread.
+  void HandOn(int fd, int listening_fd, std::string bytes);
+  void RunHandler();
   void HandOver(int fd, int own, int listening_fd, const sockaddr_storage& client);
   void MakeRoom();
   void CloseOldest();
   void AwaitDescriptors();
   // Does what OnAdmitted and OnRefused have said.
   void JudgeClients();
-  // Does what OnReset has said.
+  // Does what OnReset has said, and looks now and then whether gRPC keeps too much.
   void CloseFloods();
   void Wake();
   // With TLS: closes strangers that have sent too much.
@@ -122,6 +138,8 @@ class ConnectionGate {
   void AwaitStop(absl::Duration timeout);
   // Until the next stranger is to be closed, or connections are accepted again.
   int MillisecondsToWait(absl::Time now, absl::Time settles_at) const;
+  // Closes the connections of these clients, and tells of it.
+  void CloseFloodsOf(const std::set<std::string>& clients);
 
   const Options options_;
   int port_ = 0;
@@ -137,6 +155,20 @@ class ConnectionGate {
   std::set<std::string> admitted_ ABSL_GUARDED_BY(mutex_), refused_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> floods_ ABSL_GUARDED_BY(mutex_);
   RapidResets resets_;
+  // Of the gate's thread: whose connections were closed, while gRPC keeps too much of them.
+  std::set<std::string> flooding_;
+  absl::Time next_look_ = absl::InfinitePast();
+  absl::Duration worked_;  // of this process, when it looked last
+  bool has_handed_on_ = false;
+  struct Admitted {
+    int fd;
+    int listening_fd;
+    std::string bytes;
+  };
+  absl::Mutex handing_mutex_;
+  std::deque<Admitted> admitted_connections_ ABSL_GUARDED_BY(handing_mutex_);
+  bool hands_on_ ABSL_GUARDED_BY(handing_mutex_) = false;
+  std::thread handing_;
 };
 
 }  // namespace weir

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/grpc/rapid_resets.h"
@@ -400,6 +401,7 @@ TEST(ConnectionGateTest, ANewcomerWaitsWhileThereAreTooFewDescriptors) {
   EXPECT_GE(taken, 0);
   EXPECT_FALSE(client.AwaitClose(absl::ZeroDuration()));
   gate->Stop();
+  gate->AwaitHandler();
   close(taken);
 }
 
@@ -426,11 +428,33 @@ TEST(ConnectionGateTest, StrangersLeaveTheLastDescriptorsAlone) {
   }
   EXPECT_EQ(gate->num_strangers(), 0u);
   gate->Stop();
+  gate->AwaitHandler();
   EXPECT_LT(fds.size(), strangers.size());
   for (const int fd : fds) {
     EXPECT_LT(fd, most);
     close(fd);
   }
+}
+
+// gRPC reads with the thread that gives it a connection while something comes: the gate is to close that one.
+TEST(ConnectionGateTest, AHandlerThatIsHeldUpDoesNotHoldUpTheGate) {
+  auto gate =
+      ConnectionGate::Listen("127.0.0.1:0", {.token = kToken, .grace = absl::Milliseconds(200)}).value();
+  absl::Notification is_held, release;
+  ASSERT_TRUE(gate->Start([&](int fd, int, const std::string&) {
+                    is_held.Notify();
+                    release.WaitForNotification();
+                    close(fd);
+                  })
+                  .ok());
+  RawConnection admitted(gate->port());
+  admitted.Write(absl::StrCat(Http2Greeting(), Http2Call(1, "/weir.T/E", kToken, /*kept=*/true)));
+  is_held.WaitForNotification();
+  RawConnection stranger(gate->port());
+  EXPECT_TRUE(stranger.AwaitClose(absl::Seconds(20)));
+  EXPECT_FALSE(admitted.AwaitClose(absl::ZeroDuration()));
+  gate->Stop();
+  release.Notify();
 }
 
 TEST(ConnectionGateTest, NoMoreWaitThanAreAllowed) {

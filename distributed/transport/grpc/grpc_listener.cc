@@ -230,9 +230,14 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
     const std::string& address, CallHandler handler, PayloadPlacement placement, const GrpcOptions& options,
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   WEIR_ASSIGN_OR_RETURN(HostPort host_port, HostPort::Parse(address));
-  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<ConnectionGate> gate,
-                        ConnectionGate::Listen(address, GateOptions(options)));
   std::unique_ptr<GrpcListener> listener(new GrpcListener(std::move(handler), std::move(placement), options));
+  ConnectionGate::Options gate_options = GateOptions(options);
+  gate_options.num_taken = [&calls = *listener] {
+    absl::MutexLock lock(&calls.mutex_);
+    return static_cast<int64_t>(calls.num_calls_);
+  };
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<ConnectionGate> gate,
+                        ConnectionGate::Listen(address, std::move(gate_options)));
   const SecurityOptions& security = options.security;
   if (!security.tls_revoked_file.empty()) {
     WEIR_ASSIGN_OR_RETURN(listener->revoked_,
@@ -299,6 +304,7 @@ void GrpcListener::Shutdown() {
       is_closing_ = true;
     }
     server_->Shutdown(std::chrono::system_clock::now());  // cancels what is under way
+    if (gate_ != nullptr) gate_->AwaitHandler();
     absl::MutexLock lock(&mutex_);
     while (num_calls_ > 0) idle_.Wait(&mutex_);
   }

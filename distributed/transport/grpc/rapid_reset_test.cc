@@ -31,7 +31,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr char kToken[] = "0123456789abcdef";
-constexpr int kConnections = 4;
+constexpr int kConnections = 12;
 
 int64_t ResidentBytes(pid_t process) {
   int64_t total = 0, resident = 0;
@@ -117,7 +117,8 @@ struct Flood {
   const ChildProcess server, attacker;
 };
 
-// Without bounds the server has 10 GB after some seconds, and a call waits for 20 s.
+// Without bounds the server has 10 GB after some seconds, and a call waits for 20 s. Where only the clients
+// whose resets were seen are closed, it has 3 GB with 24 connections, and more on a busy machine.
 TEST(RapidResetTest, AnAdmittedClientThatResetsAllItsStreamsHarmsNobody) {
   // All of them before this process has threads of gRPC.
   const std::vector<int> ports = FindFreePorts(2).value();

@@ -10,6 +10,9 @@
 // long they were apart when they were sent, and how long a call was to take is only its client's word. Its
 // connection is closed once, when all that it asked for is given up, and it connects again a moment later.
 //
+// What is counted here are calls that the server has taken. Those that still wait behind them are counted by
+// the gate (connection_gate.h).
+//
 // Thread safety: all methods. Memory: for as many clients as are connected.
 #pragma once
 

@@ -27,15 +27,14 @@ Cluster::Cluster(const Plan& plan, Surroundings& surroundings, std::string direc
   for (int i = 0; i < plan.num_ps; ++i) tasks_.push_back(absl::StrCat("ps:", i));
   for (int i = 0; i < plan.num_workers; ++i) tasks_.push_back(absl::StrCat("worker:", i));
   if (plan.has_evaluator) tasks_.push_back("evaluator:0");
-  ports_ = surroundings.TakePorts(static_cast<int>(tasks_.size()) + 1);
+  absl::StatusOr<ReservedPorts> ports = ReservedPorts::Take(static_cast<int>(tasks_.size()) + 1);
+  if (ports.ok()) ports_ = *std::move(ports);
 }
-
-Cluster::~Cluster() { surroundings_.GiveBack(ports_); }
 
 bool Cluster::UsesLinks() const { return plan_.family == Family::kNetwork; }
 
 absl::Status Cluster::StartAll() {
-  if (ports_.empty()) return absl::ResourceExhaustedError("no free ports");
+  if (ports_.ports().empty()) return absl::ResourceExhaustedError("no free ports");
   for (size_t i = 0; i < tasks_.size(); ++i) listens_at_[tasks_[i]] = ports_[i];
   const bool moves = plan_.comeback == Comeback::kOtherPort || plan_.stop == Stop::kReplaced ||
                      plan_.stop == Stop::kReplacedUntilOthersEnd;
@@ -140,8 +139,8 @@ TaskProcess& Cluster::StartTask(const std::string& task) {
 }
 
 TaskProcess& Cluster::StartElsewhere(const std::string& task) {
-  listens_at_[task] = ports_.back();
-  for (const int link : LinksTo(task)) network_->PointTo(link, ports_.back());
+  listens_at_[task] = ports_.ports().back();
+  for (const int link : LinksTo(task)) network_->PointTo(link, ports_.ports().back());
   return StartTask(task);
 }
 

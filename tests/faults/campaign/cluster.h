@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "distributed/launch/free_ports.h"
 #include "tests/faults/campaign/fault_run.h"
 #include "tests/faults/campaign/job.h"
 #include "tests/faults/campaign/machines.h"
@@ -26,7 +27,6 @@ class Cluster {
   // `with_links`: each task talks to each other through a link of its own; otherwise only the victim is
   // behind one, and only when the plan starts it elsewhere.
   Cluster(const Plan& plan, Surroundings& surroundings, std::string directory);
-  ~Cluster();
 
   absl::Status StartAll();
   TaskProcess& StartTask(const std::string& task);
@@ -74,7 +74,7 @@ class Cluster {
   Surroundings& surroundings_;
   Job job_;
   std::vector<std::string> tasks_;  // the evaluator is the last
-  std::vector<int> ports_;          // of tasks_, then one more for a task that is started elsewhere
+  ReservedPorts ports_;             // of tasks_, then one more for a task that is started elsewhere
   std::map<std::string, int> listens_at_;
   std::map<std::pair<std::string, std::string>, int> links_;  // from, to
   std::unique_ptr<Network> network_;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,30 +12,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distributed/launch/free_ports.h"
 #include "tests/faults/campaign/cluster.h"
 #include "tests/faults/campaign/verdict.h"
 
 namespace weir {
-
-std::vector<int> Surroundings::TakePorts(int count) {
-  absl::MutexLock lock(&mutex_);
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    const absl::StatusOr<std::vector<int>> ports = FindFreePorts(count);
-    if (!ports.ok()) return {};
-    const auto is_taken = [&](int port)
-                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return taken_.contains(port); };
-    if (std::any_of(ports->begin(), ports->end(), is_taken)) continue;
-    taken_.insert(ports->begin(), ports->end());
-    return *ports;
-  }
-  return {};
-}
-
-void Surroundings::GiveBack(const std::vector<int>& ports) {
-  absl::MutexLock lock(&mutex_);
-  for (const int port : ports) taken_.erase(port);
-}
 
 std::string Surroundings::ExpectedFinish(int num_workers, int last_step) {
   absl::MutexLock lock(&expected_mutex_);
@@ -64,7 +45,7 @@ absl::Duration Bound(const Plan& plan) {
   bound += absl::Seconds(10) + absl::Seconds(10) + absl::Seconds(6);
   if (plan.family == Family::kNetwork || plan.family == Family::kMachine)
     bound += plan.outage + absl::Seconds(5);
-  return bound;
+  return plan.slowness * bound;
 }
 
 namespace {
@@ -93,6 +74,30 @@ class FolderWatch {
  private:
   const int fd_;
 };
+
+// How many times as long as it works a thread takes now.
+double Slowness() {
+  constexpr absl::Duration kWork = absl::Milliseconds(50);
+  const auto work = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return absl::DurationFromTimespec(time);
+  };
+  const absl::Time start = absl::Now();
+  for (const absl::Duration end = work() + kWork; work() < end;) {
+  }
+  return absl::FDivDuration(absl::Now() - start, kWork);
+}
+
+// The same at the pace of this machine: leases do not end because processes wait for a processor, and outages
+// that are longer than a lease stay so.
+Plan AtThePaceOfNow(Plan plan) {
+  constexpr double kMostSlowness = 4;
+  plan.slowness = std::clamp(Slowness(), 1.0, kMostSlowness);
+  plan.lease *= plan.slowness;
+  plan.outage *= plan.slowness;
+  return plan;
+}
 
 class FaultRun {
  public:
@@ -512,7 +517,7 @@ Outcome RunPlan(const Plan& plan, Surroundings& surroundings) {
       absl::StrCat(surroundings.scratch(), "/", NameOf(plan.family), "_", plan.seed);
   std::error_code ignored;
   std::filesystem::remove_all(directory, ignored);
-  Outcome outcome = FaultRun(plan, surroundings, directory).Run();
+  Outcome outcome = FaultRun(AtThePaceOfNow(plan), surroundings, directory).Run();
   outcome.directory = directory;
   if (outcome.violations.empty()) std::filesystem::remove_all(directory, ignored);
   return outcome;

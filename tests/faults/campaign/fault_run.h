@@ -16,7 +16,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -38,10 +37,6 @@ class Surroundings {
   const std::string& programs() const { return programs_; }
   const std::string& scratch() const { return scratch_; }
 
-  // Ports that no other run has. Empty when there are none.
-  std::vector<int> TakePorts(int count);
-  void GiveBack(const std::vector<int>& ports);
-
   // What the chief of a synchronous job of so many workers prints at its end when nothing befalls it, and is
   // found by running it once.
   std::string ExpectedFinish(int num_workers, int last_step);
@@ -49,8 +44,6 @@ class Surroundings {
  private:
   const std::string programs_;
   const std::string scratch_;
-  absl::Mutex mutex_;
-  std::set<int> taken_ ABSL_GUARDED_BY(mutex_);
   absl::Mutex expected_mutex_;
   std::map<int, std::string> expected_ ABSL_GUARDED_BY(expected_mutex_);
 };
@@ -67,7 +60,8 @@ struct Outcome {
 };
 
 // How long the job may take. Without faults it takes below 3 s on an idle machine; five times that on a
-// loaded one, what reliability asks of recovery (15 s), leases, and what the plan itself takes.
+// loaded one, what reliability asks of recovery (15 s), leases, and what the plan itself takes; all of it at
+// the plan's pace.
 absl::Duration Bound(const Plan& plan);
 
 Outcome RunPlan(const Plan& plan, Surroundings& surroundings);

@@ -57,6 +57,7 @@ struct Plan {
   std::string victim;  // "ps:1"
   std::string frozen;  // Phase::kPushed: who is stopped meanwhile, so that what is pushed is not applied
   absl::Duration lease;
+  double slowness = 1;  // of the machine; the bound of the run is as many times as long
   int last_step = 60;
   int step_ms = 20;
   int at_step = 0;        // not before this step
