@@ -37,7 +37,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 // A runtime with its session, on the CPU or on recorded GPUs.
 struct Place {
@@ -476,6 +475,24 @@ TEST_F(CudaSessionTest, AnIntegerVariableCountsOnTheDevice) {
   const auto result = gpu.session().Run({}, {steps.value});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ((*result)[0].scalar<int64_t>(), 42);
+}
+
+// Its elements are on the GPU, where no kernel of the host can change them.
+TEST_F(CudaSessionTest, AnUpdateWithoutAKernelIsRefusedOnAGpu) {
+  Place gpu(Gpus(1));
+  ModelVariable rows;
+  Node* update = nullptr;
+  {
+    auto scope = gpu.g.DeviceScope("/gpu:0");
+    rows = MakeVariable(gpu.g, "rows", Tensor::Vector<float>({1, 2}));
+    update = gpu.g.AddNode("ResourceScatterAdd", {rows.handle, Const(gpu.g, Tensor::Vector<int32_t>({1})),
+                                                  Const(gpu.g, Tensor::Vector<float>({3}))});
+  }
+  ASSERT_TRUE(gpu.session().Run({}, {}, {rows.initializer}).ok());
+  const absl::Status status = gpu.session().Run({}, {}, {update}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_THAT(status.message(),
+              HasSubstr("GPUs have no kernel for ResourceScatterAdd: place the variable on a CPU"));
 }
 
 TEST_F(CudaSessionTest, ARuntimeHasGpusOrFakeOnes) {

@@ -2,7 +2,8 @@
 //
 // Some compute on the GPU. Ops that only hand a tensor on, or look at its shape, have the CPU's kernel, which
 // reads no element. Every other op that the CPU has computes on the host: its arguments are copied there, and
-// the step waits for them; but for ops that work on variables, whose elements are on the GPU, and fused ones.
+// the step waits for them; but for fused ones, which are not made for GPUs, and for those that work on
+// variables, whose elements are on the GPU: they are refused when a step is compiled.
 #pragma once
 
 #include <string>
