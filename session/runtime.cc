@@ -8,6 +8,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/register_kernels.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_kernels.h"
 #include "kernels/fake/fake_device.h"
 #include "kernels/fake/fake_kernels.h"
 #include "kernels/formats/file_size_signal.h"
@@ -34,31 +36,46 @@ absl::Status CheckThreadsOfEnvironment() {
 
 using KernelsOfProgram = std::function<void(KernelRegistry& registry, absl::string_view device_type)>;
 
-std::shared_ptr<const KernelRegistry> MakeKernels(bool has_gpus, const KernelsOfProgram& more,
+enum class Gpus { kNone, kFake, kCuda };
+
+void AddHostKernels(KernelRegistry& kernels, absl::string_view type, const KernelsOfProgram& more) {
+  RegisterCpuKernels(kernels, type);
+  RegisterTransferKernels(kernels, type);
+  if (more) more(kernels, type);
+}
+
+std::shared_ptr<const KernelRegistry> MakeKernels(Gpus gpus, const KernelsOfProgram& more,
                                                   const OpRegistry& ops) {
   auto kernels = std::make_shared<KernelRegistry>();
-  for (const absl::string_view type : {"CPU", "GPU"}) {
-    if (type == "GPU" && !has_gpus) continue;
-    RegisterCpuKernels(*kernels, type);
-    RegisterTransferKernels(*kernels, type);
-    if (more) more(*kernels, type);
+  AddHostKernels(*kernels, "CPU", more);
+  if (gpus == Gpus::kFake) {
+    AddHostKernels(*kernels, "GPU", more);
+    ProtectFakeKernels(*kernels, ops);
+  } else if (gpus == Gpus::kCuda) {
+    KernelRegistry of_host;
+    AddHostKernels(of_host, "GPU", more);
+    RegisterCudaKernels(*kernels, of_host, ops);
   }
-  if (has_gpus) ProtectFakeKernels(*kernels, ops);
   return kernels;
 }
 
 // There are thousands of them, so those without kernels of the program's own are made once in a process.
 std::shared_ptr<const KernelRegistry> KernelsOf(const RuntimeOptions& options) {
+  const Gpus gpus = options.num_gpus > 0        ? Gpus::kCuda
+                    : options.num_fake_gpus > 0 ? Gpus::kFake
+                                                : Gpus::kNone;
   if (options.register_kernels) {
-    return MakeKernels(options.num_fake_gpus > 0, options.register_kernels,
-                       options.ops != nullptr ? *options.ops : StandardOps());
+    return MakeKernels(gpus, options.register_kernels, options.ops != nullptr ? *options.ops : StandardOps());
   }
-  static const auto& cpu =
-      *new std::shared_ptr<const KernelRegistry>(MakeKernels(false, nullptr, StandardOps()));
-  if (options.num_fake_gpus == 0) return cpu;
-  static const auto& both =
-      *new std::shared_ptr<const KernelRegistry>(MakeKernels(true, nullptr, StandardOps()));
-  return both;
+  using Kernels = std::shared_ptr<const KernelRegistry>;
+  static const Kernels& none = *new Kernels(MakeKernels(Gpus::kNone, nullptr, StandardOps()));
+  if (gpus == Gpus::kNone) return none;
+  if (gpus == Gpus::kCuda) {
+    static const Kernels& cuda = *new Kernels(MakeKernels(Gpus::kCuda, nullptr, StandardOps()));
+    return cuda;
+  }
+  static const Kernels& fake = *new Kernels(MakeKernels(Gpus::kFake, nullptr, StandardOps()));
+  return fake;
 }
 
 }  // namespace
@@ -77,6 +94,15 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
     return absl::InvalidArgumentError(absl::StrCat("a runtime has 1 to ", kMaxDevices,
                                                    " CPU devices and 0 to ", kMaxDevices, " fake GPUs, got ",
                                                    options.num_cpus, " and ", options.num_fake_gpus));
+  }
+  if (options.num_gpus < 0 || options.num_gpus > kMaxDevices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a runtime has 0 to ", kMaxDevices, " GPUs, got ", options.num_gpus));
+  }
+  if (options.num_gpus > 0 && options.num_fake_gpus > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a runtime has GPUs or fake ones, not both: num_gpus is ",
+                                                   options.num_gpus, " and num_fake_gpus is ",
+                                                   options.num_fake_gpus));
   }
   if (options.num_threads < 0 || options.num_threads > kMaxThreads) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -101,6 +127,12 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
   for (int i = 0; i < options.num_fake_gpus; ++i) {
     runtime->devices_.push_back(MakeFakeDevice(options.job, options.task, i, runtime->threads_,
                                                options.memory_limit, FakeMemory::kProtected));
+  }
+  if (options.num_gpus > 0) {
+    const CudaBackend& backend = options.cuda != nullptr ? *options.cuda : TheCudaBackend();
+    WEIR_ASSIGN_OR_RETURN(auto gpus, MakeGpus(backend, options.num_gpus, options.job, options.task,
+                                              runtime->threads_, options.memory_limit));
+    for (auto& gpu : gpus) runtime->devices_.push_back(std::move(gpu));
   }
   return runtime;
 }

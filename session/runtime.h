@@ -23,11 +23,14 @@
 
 namespace weir {
 
+struct CudaBackend;  // kernels/cuda/cuda_backend.h
+
 struct RuntimeOptions {
   std::string job = "localhost";
   int task = 0;
   int num_cpus = 1;               // CPU devices; they share the cores
   int num_fake_gpus = 0;          // devices GPU:0.. on host memory, to try out placement
+  int num_gpus = 0;               // devices GPU:0.. that are GPUs of this machine; not beside fake ones
   int num_threads = 0;            // 0: $WEIR_NUM_THREADS, else all cores
   int64_t memory_limit = 0;       // bytes per device; 0: unlimited
   int max_blocked_threads = 256;  // for kernels that wait (Kernel::may_block)
@@ -36,8 +39,11 @@ struct RuntimeOptions {
   // (RegisterStandardOps). Borrowed.
   const OpRegistry* ops = nullptr;
   Environment* environment = &RealEnvironment();  // borrowed
-  // Kernels of the program's own, for one type of device; called after the standard ones are registered.
+  // Kernels of the program's own, for one type of device; called after the standard ones are registered. On
+  // GPUs of this machine they compute on the host.
   std::function<void(KernelRegistry& registry, absl::string_view device_type)> register_kernels;
+  // What GPUs are made of; null: TheCudaBackend(). Borrowed.
+  const CudaBackend* cuda = nullptr;
 };
 
 class Runtime {
@@ -45,7 +51,8 @@ class Runtime {
   static constexpr int kMaxDevices = 64;  // of each type
   static constexpr int kMaxThreads = 1024;
 
-  // InvalidArgument for counts out of range; ResourceExhausted when the system gives no threads. Turns
+  // InvalidArgument for counts out of range; FailedPrecondition when there are not so many GPUs;
+  // ResourceExhausted when the system gives no threads. Turns
   // Abseil's search for deadlocks off, in the whole process, and opens /dev/null in the place of standard
   // streams that are closed.
   static absl::StatusOr<std::unique_ptr<Runtime>> Create(const RuntimeOptions& options = {});

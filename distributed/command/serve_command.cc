@@ -52,6 +52,9 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("num_cpus", &values->server.num_cpus, "CPU devices", {.least = 1, .most = Runtime::kMaxDevices});
   flags->Add("num_fake_gpus", &values->server.num_fake_gpus,
              "GPU devices on host memory, to try out placement", {.least = 0, .most = Runtime::kMaxDevices});
+  flags->Add("num_gpus", &values->server.num_gpus,
+             "GPU devices that are GPUs of NVIDIA's in this machine; not beside fake ones",
+             {.least = 0, .most = Runtime::kMaxDevices});
   flags->Add("num_threads", &values->server.num_threads, "threads to compute with; 0: all cores",
              {.least = 0, .most = Runtime::kMaxThreads});
   flags->Add("max_workers", &values->server.max_workers,

@@ -25,6 +25,7 @@ TEST(ServeCommand, MistakesAreNamed) {
            {"--num_threads=-1", "must be from 0 to 1024"},
            {"--num_cpus=0", "must be from 1 to 64"},
            {"--num_fake_gpus=65", "must be from 0 to 64"},
+           {"--num_gpus=65", "must be from 0 to 64"},
            {"--task_index=-1", "--task_index='-1' must be at least 0"},
            {"--insecure", "the token (of $WEIR_JOB_TOKEN) has 1 characters"},  // it is read and checked
            {"now", "'now' is no flag"},

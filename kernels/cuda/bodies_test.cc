@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -188,6 +189,33 @@ TEST_F(BodiesTest, ABiasIsAddedToItsChannel) {
   }
 }
 
+// Rows again and again, columns in the place of rows, and what an element of each size is.
+TEST_F(BodiesTest, ASpreadCopiesWhatItsLoopsComeTo) {
+  Tensor x(DType::kInt64, Shape({2, 3}));
+  std::iota(x.flat<int64_t>().begin(), x.flat<int64_t>().end(), 10);
+  const auto spread = [&](const Shape& shape, const Dims& sizes, const Dims& strides) {
+    Tensor y = New(DType::kInt64, shape);
+    EXPECT_TRUE(LaunchSpread(stream(), kernels_.table(), There(x), sizes, strides, y).ok());
+    const Tensor back = Back(y);
+    return std::vector<int64_t>(back.flat<int64_t>().begin(), back.flat<int64_t>().end());
+  };
+  EXPECT_EQ(spread({3, 2}, {3, 2}, {1, 3}), (std::vector<int64_t>{10, 13, 11, 14, 12, 15}));
+  EXPECT_EQ(spread({2, 2, 2}, {2, 2, 2}, {3, 0, 1}), (std::vector<int64_t>{10, 11, 10, 11, 13, 14, 13, 14}));
+  EXPECT_EQ(spread({2}, {2}, {0}), (std::vector<int64_t>{10, 10}));
+  for (const DType dtype : {DType::kBool, DType::kBfloat16, DType::kFloat32}) {
+    Tensor bytes(dtype, Shape({4})), y = New(dtype, Shape({4}));
+    auto* const from = static_cast<uint8_t*>(bytes.data());
+    for (size_t i = 0; i < bytes.num_bytes(); ++i) from[i] = static_cast<uint8_t>(i % 2);
+    ASSERT_TRUE(LaunchSpread(stream(), kernels_.table(), There(bytes), {2, 2}, {1, 2}, y).ok());
+    const Tensor back = Back(y);
+    const size_t size = DTypeSize(dtype);
+    for (size_t i = 0; i < bytes.num_bytes(); ++i) {
+      const size_t element = i / size, source = element / 2 + element % 2 * 2;
+      ASSERT_EQ(static_cast<const uint8_t*>(back.data())[i], from[source * size + i % size]);
+    }
+  }
+}
+
 template <typename T, typename Distribution>
 uint64_t BlocksOf(const Distribution&) {
   if constexpr (std::is_same_v<Distribution, TruncatedNormal<T>>) return Distribution::kBlocksPerGroup;
@@ -218,8 +246,8 @@ class UpdatesTest : public BodiesTest {
   static constexpr int kVariables = 100;
 
   // Runs both; `cpu` updates the arrays of one variable.
-  template <typename T, typename Rule, typename Cpu>
-  void Compare(const char* op, const Rule& rule, const Cpu& cpu) {
+  template <typename Rule, typename T = typename Rule::Number, typename Cpu>
+  void Compare(const char* op, const std::vector<T>& numbers, bool nesterov, const Cpu& cpu) {
     // What the CPU fuses without FMA it rounds twice.
     if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no FMA";
     std::mt19937 random(9);
@@ -238,9 +266,11 @@ class UpdatesTest : public BodiesTest {
       expected.push_back(arrays);
       variables.push_back(variable);
     }
+    std::vector<Tensor> scalars;
+    for (const T number : numbers) scalars.push_back(There(Tensor::Scalar(number)));
     api_.RunAll();
     api_.ClearLog();
-    ASSERT_TRUE(LaunchUpdates<T>(stream(), kernels_.table(), op, rule, variables).ok());
+    ASSERT_TRUE(LaunchUpdates<Rule>(stream(), kernels_.table(), op, scalars, nesterov, variables).ok());
     EXPECT_EQ(api_.launches().size(), 2u);  // 90 have elements
     for (int i = 0; i < kVariables; ++i) {
       for (int a = 0; a < Rule::kArrays; ++a) {
@@ -264,21 +294,23 @@ class UpdatesTest : public BodiesTest {
 
   template <typename T>
   void CompareAll() {
-    Compare<T>("GradientDescent", cuda::GradientDescentRule<T>{T(0.1)},
-               [](int64_t n, auto& arrays, const T* g) {
-                 GradientDescentUpdate<T>(n, InPlace<T>(arrays[0]), T(0.1), g);
-               });
+    Compare<cuda::GradientDescentRule<T>>("GradientDescent", {T(0.1)}, false,
+                                          [](int64_t n, auto& arrays, const T* g) {
+                                            GradientDescentUpdate<T>(n, InPlace<T>(arrays[0]), T(0.1), g);
+                                          });
     for (const bool nesterov : {false, true}) {
-      Compare<T>(
-          "Momentum", cuda::MomentumRule<T>{T(0.1), T(0.9), nesterov},
-          [=](int64_t n, auto& arrays, const T* g) {
+      Compare<cuda::MomentumRule<T>>(
+          "Momentum", {T(0.1), T(0.9)}, nesterov, [=](int64_t n, auto& arrays, const T* g) {
             MomentumUpdate<T>(n, InPlace<T>(arrays[0]), InPlace<T>(arrays[1]), g, {T(0.1), T(0.9), nesterov});
           });
-      Compare<T>("Adam", cuda::AdamRule<T>{T(0.01), T(0.9), T(0.999), T(1e-8), nesterov},
-                 [=](int64_t n, auto& arrays, const T* g) {
-                   AdamUpdate<T>(n, InPlace<T>(arrays[0]), InPlace<T>(arrays[1]), InPlace<T>(arrays[2]), g,
-                                 {T(0.01), T(0.9), T(0.999), T(1e-8), nesterov});
-                 });
+      const T power1 = T(0.81), power2 = T(0.998001), rate = T(0.01);
+      const T step_size = rate * std::sqrt(1 - power2) / (1 - power1);
+      Compare<cuda::AdamRule<T>>("Adam", {power1, power2, rate, T(0.9), T(0.999), T(1e-8)}, nesterov,
+                                 [=](int64_t n, auto& arrays, const T* g) {
+                                   AdamUpdate<T>(n, InPlace<T>(arrays[0]), InPlace<T>(arrays[1]),
+                                                 InPlace<T>(arrays[2]), g,
+                                                 {step_size, T(0.9), T(0.999), T(1e-8), nesterov});
+                                 });
     }
   }
 };

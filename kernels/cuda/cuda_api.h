@@ -76,6 +76,9 @@ class CudaApi {
   virtual absl::StatusOr<CudaMemory> Memory(int device) = 0;
   virtual absl::StatusOr<CudaVersions> Versions() = 0;
 
+  // Makes the device the one that calls of NVIDIA's other libraries from this thread go to.
+  virtual absl::Status Select(int device) = 0;
+
   // Aligned for everything (256 bytes). Free waits for what the device does.
   virtual absl::StatusOr<void*> Allocate(int device, size_t num_bytes) = 0;
   virtual absl::Status Free(int device, void* address) = 0;

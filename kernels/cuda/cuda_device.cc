@@ -21,6 +21,11 @@ int64_t DefaultLimit(const CudaMemory& memory) {
   return std::max<int64_t>(memory.free - rest, memory.free / 2);
 }
 
+const CudaKernelTable& NoKernels() {
+  static const auto& none = *new CudaKernelTable();
+  return none;
+}
+
 }  // namespace
 
 std::string Describe(const CudaDeviceProperties& properties) {
@@ -36,21 +41,32 @@ std::string WhyTooOld(const CudaDeviceProperties& properties) {
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(CudaApi& api, int number,
                                                                DeviceAttributes attributes,
-                                                               ThreadPool& threads) {
+                                                               ThreadPool& threads,
+                                                               const CudaCompute& compute) {
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<CudaStream> stream, CudaStream::Create(api, number));
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<CudaStream> to_host, CudaStream::Create(api, number));
-  return std::unique_ptr<CudaDevice>(
-      new CudaDevice(api, number, std::move(attributes), threads, std::move(stream), std::move(to_host)));
+  return std::unique_ptr<CudaDevice>(new CudaDevice(api, number, std::move(attributes), threads, compute,
+                                                    std::move(stream), std::move(to_host)));
 }
 
 CudaDevice::CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, ThreadPool& threads,
-                       std::unique_ptr<CudaStream> stream, std::unique_ptr<CudaStream> stream_to_host)
+                       const CudaCompute& compute, std::unique_ptr<CudaStream> stream,
+                       std::unique_ptr<CudaStream> stream_to_host)
     : Device(std::move(attributes), threads),
+      kernels_(compute.kernels != nullptr ? *compute.kernels : NoKernels()),
+      blas_(compute.blas),
       allocator_(api, number, this->attributes().memory_limit),
       stream_(std::move(stream)),
       stream_to_host_(std::move(stream_to_host)),
       to_device_(*stream_),
       to_host_(*stream_to_host_) {}
+
+absl::Status CudaDevice::Multiply(const MatrixProduct& product) {
+  if (blas_ == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(name().ToString(), " was made without products"));
+  }
+  return blas_->Multiply(*stream_, allocator_, product);
+}
 
 absl::Status CudaDevice::health() const {
   absl::MutexLock lock(&mutex_);
@@ -100,12 +116,12 @@ absl::Status CudaDevice::CopyNow(const CudaEvent& begin, const Tensor& from, Ten
 }
 
 absl::StatusOr<CudaDevices> MakeCudaDevices(CudaApi& api, absl::string_view job, int task,
-                                            ThreadPool& threads, int64_t memory_limit) {
+                                            ThreadPool& threads, const CudaDeviceOptions& options) {
   CudaDevices made;
   const absl::StatusOr<int> count = api.NumDevices();
   if (absl::IsNotFound(count.status())) return made;
   WEIR_RETURN_IF_ERROR(count.status());
-  for (int number = 0; number < *count; ++number) {
+  for (int number = 0; number < *count && static_cast<int>(made.devices.size()) < options.most; ++number) {
     WEIR_ASSIGN_OR_RETURN(const CudaDeviceProperties properties, api.Properties(number));
     if (const std::string lack = WhyTooOld(properties); !lack.empty()) {
       made.left_out.push_back(absl::StrCat("GPU ", number, " (", properties.name, "): ", lack));
@@ -115,13 +131,13 @@ absl::StatusOr<CudaDevices> MakeCudaDevices(CudaApi& api, absl::string_view job,
     attributes.name = MakeDeviceName(job, task, "GPU", static_cast<int>(made.devices.size()));
     attributes.incarnation = NewIncarnation(RealEnvironment());
     attributes.description = Describe(properties);
-    attributes.memory_limit = memory_limit;
-    if (memory_limit <= 0) {
+    attributes.memory_limit = options.memory_limit;
+    if (options.memory_limit <= 0) {
       WEIR_ASSIGN_OR_RETURN(const CudaMemory memory, api.Memory(number));
       attributes.memory_limit = DefaultLimit(memory);
     }
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
-                          CudaDevice::Create(api, number, std::move(attributes), threads));
+                          CudaDevice::Create(api, number, std::move(attributes), threads, options.compute));
     made.devices.push_back(std::move(device));
   }
   return made;

@@ -1,13 +1,14 @@
 // A GPU of NVIDIA's as a device: type "GPU", tensors in its own memory.
 //
-// It has memory and copies; there are no kernels in the registry for it yet, so no Runtime makes one. Copies
-// to it are enqueued on the compute stream, so that they come after the work that used their memory before.
-// Copies to the host have a stream and a thread of their own, which waits for what the compute stream had to
-// do when they were asked for. Strings and handles stay in the host's memory. When CUDA says that the device
-// is lost, that is the answer to everything from then on: Unavailable, with the error's name. Thread safety:
-// all methods.
+// Its kernels (cuda_kernels.h) enqueue work on the compute stream and return; so do copies to it, so that
+// they come after the work that used their memory before. Memory may be given back as soon as the work that
+// uses it is enqueued: whoever gets it next uses it later in the same stream. Copies to the host have a
+// stream and a thread of their own, which waits for what the compute stream had to do when they were asked
+// for. Strings and handles stay in the host's memory. When CUDA says that the device is lost, that is the
+// answer to everything from then on: Unavailable, with the error's name. Thread safety: all methods.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,9 @@
 #include "graph/types/allocator.h"
 #include "kernels/cuda/caching_allocator.h"
 #include "kernels/cuda/cuda_api.h"
+#include "kernels/cuda/cuda_blas.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/kernel_table.h"
 #include "kernels/cuda/pinned_slab.h"
 #include "kernels/device.h"
 #include "kernels/memory_kind.h"
@@ -25,18 +28,28 @@
 
 namespace weir {
 
+// What its kernels compute with. Without one of them they say that there is none.
+struct CudaCompute {
+  const CudaKernelTable* kernels = nullptr;
+  CudaBlas* blas = nullptr;
+};
+
 class CudaDevice final : public Device {
  public:
-  // `number` is CUDA's; attributes.memory_limit bounds what is taken of its memory. The API must outlive the
-  // device and all its buffers.
+  // `number` is CUDA's; attributes.memory_limit bounds what is taken of its memory. The API and `compute`
+  // must outlive the device and all its buffers.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(CudaApi& api, int number,
-                                                            DeviceAttributes attributes, ThreadPool& threads);
+                                                            DeviceAttributes attributes, ThreadPool& threads,
+                                                            const CudaCompute& compute = {});
 
   MemoryKind memory_kind() const override { return MemoryKind::kDevice; }
   CachingAllocator& allocator() override { return allocator_; }
   Allocator& host_allocator() override { return HostAllocator(); }
   // Where kernels go.
   CudaStream& stream() { return *stream_; }
+  const CudaKernelTable& kernels() const { return kernels_; }
+  // Enqueues the product. FailedPrecondition when the device was made without.
+  absl::Status Multiply(const MatrixProduct& product);
 
   // The copy has ended, as far as `host` goes, when this returns: the elements are in pinned memory.
   absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) override;
@@ -49,9 +62,12 @@ class CudaDevice final : public Device {
 
  private:
   CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, ThreadPool& threads,
-             std::unique_ptr<CudaStream> stream, std::unique_ptr<CudaStream> stream_to_host);
+             const CudaCompute& compute, std::unique_ptr<CudaStream> stream,
+             std::unique_ptr<CudaStream> stream_to_host);
   absl::Status CopyNow(const CudaEvent& begin, const Tensor& from, Tensor& to);
 
+  const CudaKernelTable& kernels_;
+  CudaBlas* const blas_;
   CachingAllocator allocator_;
   const std::unique_ptr<CudaStream> stream_, stream_to_host_;
   PinnedSlab to_device_;
@@ -67,11 +83,17 @@ struct CudaDevices {
   std::vector<std::string> left_out;
 };
 
-// A device for every GPU that CUDA_VISIBLE_DEVICES lets CUDA see, as
+struct CudaDeviceOptions {
+  // Of each device; 0 for all that is free, but for what CUDA and its libraries need.
+  int64_t memory_limit = 0;
+  int most = std::numeric_limits<int>::max();
+  CudaCompute compute;
+};
+
+// A device for every GPU that CUDA_VISIBLE_DEVICES lets CUDA see, up to options.most, as
 // "/job:JOB/replica:0/task:TASK/device:GPU:0" and on. None, and no error, where there is no GPU or no driver.
-// `memory_limit` is that of each; 0 for all that is free, but for what CUDA and its libraries need.
 absl::StatusOr<CudaDevices> MakeCudaDevices(CudaApi& api, absl::string_view job, int task,
-                                            ThreadPool& threads, int64_t memory_limit = 0);
+                                            ThreadPool& threads, const CudaDeviceOptions& options = {});
 
 // "NVIDIA H100 80GB HBM3, compute capability 9.0, 85.0 GB".
 std::string Describe(const CudaDeviceProperties& properties);

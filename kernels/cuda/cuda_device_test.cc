@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "kernels/cuda/cuda_error.h"
@@ -35,7 +36,7 @@ bool AreEqual(const Tensor& a, const Tensor& b) {
 class CudaDeviceTest : public ::testing::Test {
  protected:
   std::unique_ptr<CudaDevice> Make(int64_t memory_limit = 0) {
-    CudaDevices made = *MakeCudaDevices(api_, "worker", 3, threads_, memory_limit);
+    CudaDevices made = *MakeCudaDevices(api_, "worker", 3, threads_, {.memory_limit = memory_limit});
     return std::move(made.devices.at(0));
   }
 
@@ -91,12 +92,21 @@ TEST_F(CudaDeviceTest, ACopyToTheHostComesLaterAndKeepsItsSource) {
   EXPECT_EQ(device->FromHost(Numbers(1000))->data(), address) << "the source's memory is free now";
 }
 
-TEST_F(CudaDeviceTest, AFewCopiesAreOnTheirWayAtOnce) {
+TEST_F(CudaDeviceTest, AFewLargeCopiesAreOnTheirWayAtOnce) {
   const std::unique_ptr<CudaDevice> device = Make();
-  for (int i = 0; i < PinnedSlab::kNumPieces; ++i) ASSERT_TRUE(device->FromHost(Numbers(10)).ok());
+  const auto piece = static_cast<int64_t>(PinnedSlab::kPieceBytes / sizeof(int32_t));
+  for (int i = 0; i < PinnedSlab::kNumPieces; ++i) ASSERT_TRUE(device->FromHost(Numbers(piece)).ok());
   EXPECT_EQ(api_.num_calls("cudaEventSynchronize"), 0);
-  ASSERT_TRUE(device->FromHost(Numbers(10)).ok());
+  ASSERT_TRUE(device->FromHost(Numbers(piece)).ok());
   EXPECT_EQ(api_.num_calls("cudaEventSynchronize"), 1);
+}
+
+TEST_F(CudaDeviceTest, SmallCopiesShareAPieceAndWaitForNothing) {
+  const std::unique_ptr<CudaDevice> device = Make();
+  std::vector<Tensor> there;
+  for (int i = 0; i < 1000; ++i) there.push_back(*device->FromHost(Numbers(i)));
+  EXPECT_EQ(api_.num_calls("cudaEventSynchronize"), 0);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(AreEqual(*device->ToHost(there[i]), Numbers(i))) << i;
 }
 
 TEST_F(CudaDeviceTest, StringsStayWithTheHost) {
@@ -167,7 +177,7 @@ TEST(MakeCudaDevicesTest, ABrokenOneIsAnError) {
 TEST(MakeCudaDevicesTest, EveryGpuGetsOneUnlessItIsTooOld) {
   ThreadPool threads(1);
   RecordingCudaApi api({.num_devices = 3, .compute_majors = {9, 7, 10}});
-  const CudaDevices made = *MakeCudaDevices(api, "localhost", 0, threads, kMiB);
+  const CudaDevices made = *MakeCudaDevices(api, "localhost", 0, threads, {.memory_limit = kMiB});
   ASSERT_EQ(made.devices.size(), 2u);
   EXPECT_EQ(made.devices[1]->name().ToString(), "/job:localhost/replica:0/task:0/device:GPU:1");
   EXPECT_EQ(made.devices[1]->stream().device(), 2);

@@ -26,7 +26,7 @@ absl::Status ToStatus(const char* call, cudaError_t error) {
 }
 
 // The runtime has one current device per thread; to name the one that is current already costs nanoseconds.
-absl::Status Select(int device) { return ToStatus("cudaSetDevice", cudaSetDevice(device)); }
+absl::Status SetCurrent(int device) { return ToStatus("cudaSetDevice", cudaSetDevice(device)); }
 
 cudaStream_t Native(CudaStreamHandle stream) { return static_cast<cudaStream_t>(stream.stream); }
 cudaEvent_t Native(CudaEventHandle event) { return static_cast<cudaEvent_t>(event.event); }
@@ -64,7 +64,7 @@ class CudartApi final : public CudaApi {
   }
 
   absl::StatusOr<CudaMemory> Memory(int device) override {
-    WEIR_RETURN_IF_ERROR(Select(device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(device));
     size_t free = 0, total = 0;
     WEIR_RETURN_IF_ERROR(ToStatus("cudaMemGetInfo", cudaMemGetInfo(&free, &total)));
     return CudaMemory{.free = static_cast<int64_t>(free), .total = static_cast<int64_t>(total)};
@@ -77,15 +77,17 @@ class CudartApi final : public CudaApi {
     return versions;
   }
 
+  absl::Status Select(int device) override { return SetCurrent(device); }
+
   absl::StatusOr<void*> Allocate(int device, size_t num_bytes) override {
-    WEIR_RETURN_IF_ERROR(Select(device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(device));
     void* address = nullptr;
     WEIR_RETURN_IF_ERROR(ToStatus("cudaMalloc", cudaMalloc(&address, num_bytes)));
     return address;
   }
 
   absl::Status Free(int device, void* address) override {
-    WEIR_RETURN_IF_ERROR(Select(device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(device));
     return ToStatus("cudaFree", cudaFree(address));
   }
 
@@ -99,7 +101,7 @@ class CudartApi final : public CudaApi {
   absl::Status FreePinned(void* address) override { return ToStatus("cudaFreeHost", cudaFreeHost(address)); }
 
   absl::StatusOr<CudaStreamHandle> CreateStream(int device) override {
-    WEIR_RETURN_IF_ERROR(Select(device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(device));
     cudaStream_t stream = nullptr;
     WEIR_RETURN_IF_ERROR(
         ToStatus("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
@@ -107,17 +109,17 @@ class CudartApi final : public CudaApi {
   }
 
   absl::Status DestroyStream(CudaStreamHandle stream) override {
-    WEIR_RETURN_IF_ERROR(Select(stream.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
     return ToStatus("cudaStreamDestroy", cudaStreamDestroy(Native(stream)));
   }
 
   absl::Status SynchronizeStream(CudaStreamHandle stream) override {
-    WEIR_RETURN_IF_ERROR(Select(stream.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
     return ToStatus("cudaStreamSynchronize", cudaStreamSynchronize(Native(stream)));
   }
 
   absl::StatusOr<CudaEventHandle> CreateEvent(int device) override {
-    WEIR_RETURN_IF_ERROR(Select(device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(device));
     cudaEvent_t event = nullptr;
     WEIR_RETURN_IF_ERROR(
         ToStatus("cudaEventCreateWithFlags", cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
@@ -125,22 +127,22 @@ class CudartApi final : public CudaApi {
   }
 
   absl::Status DestroyEvent(CudaEventHandle event) override {
-    WEIR_RETURN_IF_ERROR(Select(event.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(event.device));
     return ToStatus("cudaEventDestroy", cudaEventDestroy(Native(event)));
   }
 
   absl::Status RecordEvent(CudaEventHandle event, CudaStreamHandle stream) override {
-    WEIR_RETURN_IF_ERROR(Select(stream.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
     return ToStatus("cudaEventRecord", cudaEventRecord(Native(event), Native(stream)));
   }
 
   absl::Status WaitForEvent(CudaStreamHandle stream, CudaEventHandle event) override {
-    WEIR_RETURN_IF_ERROR(Select(stream.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
     return ToStatus("cudaStreamWaitEvent", cudaStreamWaitEvent(Native(stream), Native(event), 0));
   }
 
   absl::StatusOr<bool> IsEventDone(CudaEventHandle event) override {
-    WEIR_RETURN_IF_ERROR(Select(event.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(event.device));
     const cudaError_t error = cudaEventQuery(Native(event));
     if (error == cudaErrorNotReady) {
       cudaGetLastError();
@@ -151,24 +153,24 @@ class CudartApi final : public CudaApi {
   }
 
   absl::Status SynchronizeEvent(CudaEventHandle event) override {
-    WEIR_RETURN_IF_ERROR(Select(event.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(event.device));
     return ToStatus("cudaEventSynchronize", cudaEventSynchronize(Native(event)));
   }
 
   absl::Status Copy(CudaCopy kind, void* to, const void* from, size_t num_bytes,
                     CudaStreamHandle stream) override {
-    WEIR_RETURN_IF_ERROR(Select(stream.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
     return ToStatus("cudaMemcpyAsync", cudaMemcpyAsync(to, from, num_bytes, Native(kind), Native(stream)));
   }
 
   absl::Status Fill(void* to, uint8_t value, size_t num_bytes, CudaStreamHandle stream) override {
-    WEIR_RETURN_IF_ERROR(Select(stream.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
     return ToStatus("cudaMemsetAsync", cudaMemsetAsync(to, value, num_bytes, Native(stream)));
   }
 
   absl::Status Launch(const CudaFunction& function, const CudaGrid& grid,
                       absl::Span<const CudaArgument> arguments, CudaStreamHandle stream) override {
-    WEIR_RETURN_IF_ERROR(Select(stream.device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
     std::vector<void*> values;
     values.reserve(arguments.size());
     for (const CudaArgument& argument : arguments) values.push_back(const_cast<void*>(argument.value));
@@ -178,7 +180,7 @@ class CudartApi final : public CudaApi {
   }
 
   absl::Status LastError(int device) override {
-    WEIR_RETURN_IF_ERROR(Select(device));
+    WEIR_RETURN_IF_ERROR(SetCurrent(device));
     return ToStatus("cudaGetLastError", cudaGetLastError());
   }
 };

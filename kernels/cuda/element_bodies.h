@@ -90,6 +90,28 @@ WEIR_HOST_DEVICE void BiasBody(ThreadPosition thread, const T* x, const T* bias,
   }
 }
 
+inline constexpr int kMostSpreadDims = 8;
+
+// Loops, outermost first, over the elements of a row-major array, and how far each one goes in another.
+struct SpreadDims {
+  int32_t rank;
+  int64_t sizes[kMostSpreadDims];
+  int64_t strides[kMostSpreadDims];  // in elements; 0: the same again
+};
+
+// y is dense; each of its elements is one of x, as `dims` say.
+template <typename T>
+WEIR_HOST_DEVICE void SpreadBody(ThreadPosition thread, const T* x, T* y, int64_t n, const SpreadDims& dims) {
+  for (int64_t i = thread.index; i < n; i += thread.count) {
+    int64_t rest = i, from = 0;
+    for (int d = dims.rank - 1; d >= 0; --d) {
+      from += rest % dims.sizes[d] * dims.strides[d];
+      rest /= dims.sizes[d];
+    }
+    y[i] = x[from];
+  }
+}
+
 // Outputs of a stream, a group a turn (random_groups.h).
 template <typename Distribution, typename T>
 WEIR_HOST_DEVICE void RandomBody(ThreadPosition thread, Philox start, uint64_t blocks_per_group,
@@ -168,6 +190,15 @@ void VisitFloats(const Visitor& visitor) {
   visitor.template operator()<double>();
   visitor.template operator()<Half>();
   visitor.template operator()<Bfloat16>();
+}
+
+// One type for each size of elements: visitor.template operator()<T>()
+template <typename Visitor>
+void VisitSizes(const Visitor& visitor) {
+  visitor.template operator()<uint8_t>();
+  visitor.template operator()<uint16_t>();
+  visitor.template operator()<uint32_t>();
+  visitor.template operator()<uint64_t>();
 }
 
 // visitor.template operator()<Distribution, T>(name)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "graph/types/tensor.h"
 #include "kernels/cpu/random/random_groups.h"
 #include "kernels/cuda/launch.h"
@@ -23,6 +24,11 @@ absl::Status LaunchCast(CudaStream& stream, const CudaKernelTable& kernels, cons
 // y = x + bias: of the last dimension, or of the second one.
 absl::Status LaunchBiasAdd(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
                            const Tensor& bias, bool channels_first, Tensor& y);
+// y, dense and of as many elements as the loops have turns, gets the element of x that each turn comes to.
+// `sizes` and `strides` (in elements) are the loops', outermost first. Unimplemented for more than
+// cuda::kMostSpreadDims of them, and for elements of 16 bytes.
+absl::Status LaunchSpread(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
+                          absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides, Tensor& y);
 
 // Fills the tensor with groups of the stream, as Fill in kernels/cpu/random/distributions.h. `distribution`
 // and the op must be a pair of VisitDistributions (element_bodies.h); T is the type of the elements.

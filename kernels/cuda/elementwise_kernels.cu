@@ -1,4 +1,4 @@
-// Elementwise kernels, biases and random numbers. Their bodies are in element_bodies.h.
+// Elementwise kernels, biases, broadcasting and random numbers. Their bodies are in element_bodies.h.
 #include "kernels/cuda/all_kernels.h"
 #include "kernels/cuda/device_position.h"
 #include "kernels/cuda/element_bodies.h"
@@ -26,6 +26,11 @@ __global__ void BiasKernel(const T* x, const T* bias, T* y, int64_t n, int64_t c
   BiasBody(ThisThread(), x, bias, y, n, channels, inner);
 }
 
+template <typename T>
+__global__ void SpreadKernel(const T* x, T* y, int64_t n, const __grid_constant__ SpreadDims dims) {
+  SpreadBody(ThisThread(), x, y, n, dims);
+}
+
 template <typename Distribution, typename T>
 __global__ void RandomKernel(Philox start, uint64_t blocks_per_group, Distribution distribution, T* output,
                              int64_t n) {
@@ -43,6 +48,7 @@ void AddElementwiseKernels(CudaKernelTable* table) {
     table->Add("Cast", {DTypeOf<From>, DTypeOf<To>}, &CastKernel<From, To>);
   });
   VisitFloats([=]<typename T>() { table->Add("BiasAdd", {DTypeOf<T>}, &BiasKernel<T>); });
+  VisitSizes([=]<typename T>() { table->Add("Spread", {DTypeOf<T>}, &SpreadKernel<T>); });
   VisitDistributions([=]<typename Distribution, typename T>(const char* name) {
     table->Add(name, {DTypeOf<T>}, &RandomKernel<Distribution, T>);
   });

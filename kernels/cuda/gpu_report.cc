@@ -11,19 +11,6 @@ namespace {
 // 13020 is 13.2.
 std::string VersionText(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
-std::string WhyNone(CudaApi& api, const absl::Status& status) {
-  const absl::StatusOr<CudaVersions> versions = api.Versions();
-  if (CudaErrorNumberOf(status) == kCudaInsufficientDriver && versions.ok()) {
-    if (versions->driver == 0) return "there is no NVIDIA driver on this machine";
-    return absl::StrCat("the NVIDIA driver is too old: it runs CUDA ", VersionText(versions->driver),
-                        ", and this program needs ", VersionText(versions->runtime));
-  }
-  if (CudaErrorNumberOf(status) == kCudaNoDevice) {
-    return "the NVIDIA driver sees no GPU (or CUDA_VISIBLE_DEVICES hides them all)";
-  }
-  return std::string(status.message());
-}
-
 GpuReport::Line LineOf(CudaApi& api, int number) {
   const std::string name = absl::StrCat("GPU ", number, ": ");
   const absl::StatusOr<CudaDeviceProperties> properties = api.Properties(number);
@@ -39,6 +26,19 @@ GpuReport::Line LineOf(CudaApi& api, int number) {
 
 }  // namespace
 
+std::string WhyNoGpu(CudaApi& api, const absl::Status& status) {
+  const absl::StatusOr<CudaVersions> versions = api.Versions();
+  if (CudaErrorNumberOf(status) == kCudaInsufficientDriver && versions.ok()) {
+    if (versions->driver == 0) return "there is no NVIDIA driver on this machine";
+    return absl::StrCat("the NVIDIA driver is too old: it runs CUDA ", VersionText(versions->driver),
+                        ", and this program needs ", VersionText(versions->runtime));
+  }
+  if (CudaErrorNumberOf(status) == kCudaNoDevice) {
+    return "the NVIDIA driver sees no GPU (or CUDA_VISIBLE_DEVICES hides them all)";
+  }
+  return std::string(status.message());
+}
+
 GpuReport ReportGpus(CudaApi* api, CudaLibraries& libraries) {
   GpuReport report;
   if (api == nullptr) {
@@ -47,7 +47,7 @@ GpuReport ReportGpus(CudaApi* api, CudaLibraries& libraries) {
   }
   const absl::StatusOr<int> count = api->NumDevices();
   if (!count.ok()) {
-    report.why_none = WhyNone(*api, count.status());
+    report.why_none = WhyNoGpu(*api, count.status());
     return report;
   }
   if (const absl::StatusOr<CudaVersions> versions = api->Versions(); versions.ok()) {

@@ -26,6 +26,9 @@ struct GpuReport {
   std::vector<Line> libraries;  // as "cuDNN 9.19.0"
 };
 
+// One sentence on what NumDevices answered: "there is no NVIDIA driver on this machine".
+std::string WhyNoGpu(CudaApi& api, const absl::Status& status);
+
 // `api`: null in a build without CUDA.
 GpuReport ReportGpus(CudaApi* api, CudaLibraries& libraries);
 

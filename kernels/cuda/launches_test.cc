@@ -87,6 +87,7 @@ TEST(HugeLaunchesTest, TensorsMayHaveMoreThan2To31Elements) {
 
 TEST_F(LaunchesTest, WithoutElementsNothingIsLaunched) {
   Tensor none = Floats(Shape({0})), rows = Floats(Shape({0, 5})), five = Floats(Shape({5}));
+  const Tensor one = Floats(Shape());
   EXPECT_TRUE(LaunchUnary(stream(), kernels(), "Relu", none, none).ok());
   EXPECT_TRUE(LaunchBinary(stream(), kernels(), "AddV2", none, none, none).ok());
   EXPECT_TRUE(LaunchCast(stream(), kernels(), none, none).ok());
@@ -95,9 +96,10 @@ TEST_F(LaunchesTest, WithoutElementsNothingIsLaunched) {
   EXPECT_TRUE(LaunchRowReduction(stream(), kernels(), RowReduction::kSum, rows, 0, 5, none).ok());
   EXPECT_TRUE(
       LaunchRandom<float>(stream(), kernels(), "RandomUniform", Philox(), 1, Uniform<float>(), none).ok());
-  EXPECT_TRUE(LaunchUpdates<float>(stream(), kernels(), "GradientDescent",
-                                   cuda::GradientDescentRule<float>{1}, {{{none}, none}})
+  EXPECT_TRUE(LaunchUpdates<cuda::GradientDescentRule<float>>(stream(), kernels(), "GradientDescent", {one},
+                                                              false, {{{none}, none}})
                   .ok());
+  EXPECT_TRUE(LaunchSpread(stream(), kernels(), one, {0, 5}, {0, 0}, rows).ok());
   EXPECT_THAT(Launches(), IsEmpty());
   // But the sums of no rows are zeros, and somebody must write them.
   EXPECT_TRUE(LaunchColumnSum(stream(), kernels(), rows, 0, 5, device_->allocator(), five).ok());
@@ -106,7 +108,7 @@ TEST_F(LaunchesTest, WithoutElementsNothingIsLaunched) {
 
 TEST_F(LaunchesTest, WhatDoesNotFitIsRefused) {
   Tensor three = Floats(Shape({3})), four = Floats(Shape({4})), integers = New(DType::kInt32, Shape({4}));
-  Tensor matrix = Floats(Shape({3, 4}));
+  Tensor matrix = Floats(Shape({3, 4})), one = Floats(Shape());
   const auto refused = [](const absl::Status& status) {
     return status.code() == absl::StatusCode::kInvalidArgument;
   };
@@ -123,10 +125,18 @@ TEST_F(LaunchesTest, WhatDoesNotFitIsRefused) {
   EXPECT_TRUE(refused(LaunchCrossEntropy(stream(), kernels(), matrix, three, three, matrix)));
   EXPECT_TRUE(refused(LaunchSparseCrossEntropy(stream(), kernels(), matrix, four, three, matrix, nullptr)));
   EXPECT_TRUE(refused(LaunchSparseCrossEntropy(stream(), kernels(), four, four, four, four, nullptr)));
-  const absl::Status status =
-      LaunchUpdates<float>(stream(), kernels(), "Momentum", cuda::MomentumRule<float>{},
-                           {{{four, four}, four}, {{four, three}, four}});
+  const absl::Status status = LaunchUpdates<cuda::MomentumRule<float>>(
+      stream(), kernels(), "Momentum", {one, one}, false, {{{four, four}, four}, {{four, three}, four}});
   EXPECT_EQ(status.message(), "Momentum: variable 1 wants 2 arrays of float of the gradient's 4 elements");
+  EXPECT_EQ(LaunchUpdates<cuda::MomentumRule<float>>(stream(), kernels(), "Momentum", {one, four}, false,
+                                                     {{{four, four}, four}})
+                .message(),
+            "Momentum wants 2 scalars of float");
+  EXPECT_TRUE(refused(LaunchSpread(stream(), kernels(), three, {2, 2}, {1, 1}, three)));
+  EXPECT_TRUE(refused(LaunchSpread(stream(), kernels(), three, {2, 2}, {2, 1}, four)));
+  EXPECT_TRUE(refused(LaunchSpread(stream(), kernels(), three, {4}, {0}, integers)));
+  EXPECT_EQ(LaunchSpread(stream(), kernels(), one, Dims(9, 1), Dims(9, 0), one).message(),
+            "a copy on a GPU in 9 loops: there may be up to 8");
   EXPECT_THAT(Launches(), IsEmpty());
 }
 
@@ -197,6 +207,7 @@ TEST_F(RealKernelsTest, TakeWhatLaunchesPass) {
     });
     expect(LaunchCast(stream(), kernels(), x, x));
     expect(LaunchBiasAdd(stream(), kernels(), x, row, false, x));
+    expect(LaunchSpread(stream(), kernels(), row, {4, 4}, {0, 1}, x));
     for (const RowReduction reduction : {RowReduction::kSum, RowReduction::kMax, RowReduction::kMin}) {
       expect(LaunchRowReduction(stream(), kernels(), reduction, x, 4, 4, row));
     }
@@ -210,13 +221,14 @@ TEST_F(RealKernelsTest, TakeWhatLaunchesPass) {
   cuda::VisitRules([&]<typename Rule, typename T>(const char* op) {
     const Tensor x = New(DTypeOf<T>, Shape({10}));
     const std::vector<Tensor> arrays(Rule::kArrays, x);
-    EXPECT_TRUE(LaunchUpdates<T>(stream(), kernels(), op, Rule(), {{arrays, x}}).ok()) << op;
+    const std::vector<Tensor> scalars(Rule::kScalars, New(DTypeOf<T>, Shape()));
+    EXPECT_TRUE(LaunchUpdates<Rule>(stream(), kernels(), op, scalars, true, {{arrays, x}}).ok()) << op;
   });
   cuda::VisitDistributions([&]<typename Distribution, typename T>(const char* op) {
     Tensor x = New(DTypeOf<T>, Shape({10}));
     EXPECT_TRUE(LaunchRandom<T>(stream(), kernels(), op, Philox(), 1, Distribution(), x).ok()) << op;
   });
-  EXPECT_EQ(count, 4 * (6 + 9 + 2 + 3 + 1 + 1 + 2));
+  EXPECT_EQ(count, 4 * (6 + 9 + 3 + 3 + 1 + 1 + 2));
 }
 
 }  // namespace

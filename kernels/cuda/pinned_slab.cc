@@ -6,6 +6,11 @@
 #include "graph/types/status_macros.h"
 
 namespace weir {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+}  // namespace
 
 PinnedSlab::~PinnedSlab() {
   absl::MutexLock lock(&mutex_);
@@ -23,23 +28,32 @@ absl::Status PinnedSlab::Pin() {
 }
 
 absl::Status PinnedSlab::Await(Piece& piece) {
+  piece.used = 0;
   if (!piece.last_use) return absl::OkStatus();
   const RefPtr<CudaEvent> last_use = std::move(piece.last_use);
   return last_use->Wait();
+}
+
+absl::StatusOr<PinnedSlab::Piece*> PinnedSlab::PieceWithRoom(size_t num_bytes) {
+  if (pieces_[now_].used + num_bytes > kPieceBytes) {
+    now_ = (now_ + 1) % kNumPieces;
+    WEIR_RETURN_IF_ERROR(Await(pieces_[now_]));
+  }
+  return &pieces_[now_];
 }
 
 absl::Status PinnedSlab::CopyToDevice(void* to, const void* from, size_t num_bytes) {
   absl::MutexLock lock(&mutex_);
   WEIR_RETURN_IF_ERROR(Pin());
   for (size_t done = 0; done < num_bytes; done += kPieceBytes) {
-    Piece& piece = pieces_[next_];
-    next_ = (next_ + 1) % kNumPieces;
-    WEIR_RETURN_IF_ERROR(Await(piece));
     const size_t count = std::min(kPieceBytes, num_bytes - done);
-    std::memcpy(piece.memory, static_cast<const uint8_t*>(from) + done, count);
-    WEIR_RETURN_IF_ERROR(
-        stream_.Copy(CudaCopy::kToDevice, static_cast<uint8_t*>(to) + done, piece.memory, count));
-    WEIR_ASSIGN_OR_RETURN(piece.last_use, stream_.Record());
+    WEIR_ASSIGN_OR_RETURN(Piece* const piece, PieceWithRoom(count));
+    uint8_t* const memory = piece->memory + piece->used;
+    std::memcpy(memory, static_cast<const uint8_t*>(from) + done, count);
+    WEIR_RETURN_IF_ERROR(stream_.Copy(CudaCopy::kToDevice, static_cast<uint8_t*>(to) + done, memory, count));
+    // Aligned, as copies of whole words want it.
+    piece->used = std::min(kPieceBytes, (piece->used + count + kAlignment - 1) / kAlignment * kAlignment);
+    WEIR_ASSIGN_OR_RETURN(piece->last_use, stream_.Record());
   }
   return absl::OkStatus();
 }

@@ -2,7 +2,8 @@
 //
 // A GPU copies by itself only from and to pinned memory, and to pin a tensor's own costs more than most
 // copies. So the host copies piece by piece through these: while one is on its way the next one is filled or
-// emptied. They are pinned at the first use. Thread safety: all methods; copies take turns.
+// emptied. Small copies to the GPU share a piece, so that thousands of them wait for nothing. They are pinned
+// at the first use. Thread safety: all methods; copies take turns.
 #pragma once
 
 #include <array>
@@ -36,8 +37,11 @@ class PinnedSlab {
   struct Piece {
     uint8_t* memory = nullptr;
     RefPtr<CudaEvent> last_use;  // null: free
+    size_t used = 0;             // bytes from its beginning that are on their way to the GPU
   };
   absl::Status Pin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The piece being filled, or the next one when that has no room for so many bytes.
+  absl::StatusOr<Piece*> PieceWithRoom(size_t num_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until nobody copies from or to it.
   absl::Status Await(Piece& piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -45,7 +49,7 @@ class PinnedSlab {
   absl::Mutex mutex_;
   uint8_t* memory_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::array<Piece, kNumPieces> pieces_ ABSL_GUARDED_BY(mutex_);
-  int next_ ABSL_GUARDED_BY(mutex_) = 0;  // the piece that was used the longest time ago
+  int now_ ABSL_GUARDED_BY(mutex_) = 0;  // the piece that is being filled; the next one is the oldest
 };
 
 }  // namespace weir

@@ -256,6 +256,11 @@ absl::StatusOr<CudaVersions> RecordingCudaApi::Versions() {
   return options_.versions;
 }
 
+absl::Status RecordingCudaApi::Select(int device) {
+  absl::MutexLock lock(&mutex_);
+  return Begin("cudaSetDevice", device, absl::StrCat(device));
+}
+
 absl::StatusOr<void*> RecordingCudaApi::Allocate(int device, size_t num_bytes) {
   absl::MutexLock lock(&mutex_);
   WEIR_RETURN_IF_ERROR(Begin("cudaMalloc", device, absl::StrCat(num_bytes, " bytes of device ", device)));

@@ -90,6 +90,7 @@ class RecordingCudaApi final : public CudaApi {
   absl::StatusOr<CudaDeviceProperties> Properties(int device) override;
   absl::StatusOr<CudaMemory> Memory(int device) override;
   absl::StatusOr<CudaVersions> Versions() override;
+  absl::Status Select(int device) override;
   absl::StatusOr<void*> Allocate(int device, size_t num_bytes) override;
   absl::Status Free(int device, void* address) override;
   absl::StatusOr<void*> AllocatePinned(size_t num_bytes) override;
@@ -150,6 +151,8 @@ class RecordingCudaApi final : public CudaApi {
   // The block that has all these bytes; null when none has.
   const Block* FindBlock(uintptr_t address, size_t num_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsPending(uintptr_t address, size_t num_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a kernel that has not run may go so far from one of its arguments.
+  bool MayBeReached(uintptr_t address, size_t num_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Poison(uintptr_t address, size_t num_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(Stream* stream, Work work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool CanRun(const Stream& stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

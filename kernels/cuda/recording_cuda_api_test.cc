@@ -82,6 +82,23 @@ TEST_F(RecordingCudaApiTest, WhatIsStillToBeReadIsNotPoisoned) {
   EXPECT_EQ(std::string(host_, kBytes), all_a_);
 }
 
+// A tensor that ends in memory that somebody else has already been given.
+TEST_F(RecordingCudaApiTest, WhatAKernelMayReadFarFromItsArgumentIsNotPoisoned) {
+  char kernel, seen = 0;
+  api_.SetKernel(&kernel, [&seen](const RecordingCudaApi::Launched& launched) {
+    seen = launched.argument<const char*>(0)[kBytes - 1];
+  });
+  ASSERT_TRUE(CopyThere().ok());
+  api_.RunAll();
+  const CudaArgument argument = {&device_, sizeof(device_)};
+  ASSERT_TRUE(api_.Launch({"kernel", &kernel}, CudaGrid(), {&argument, 1}, stream_).ok());
+  void* const end = static_cast<char*>(device_) + kBytes / 2;
+  ASSERT_TRUE(api_.Copy(CudaCopy::kToDevice, end, host_, kBytes / 2, stream_).ok());
+  std::memset(host_, 'b', kBytes);
+  api_.RunAll();
+  EXPECT_EQ(seen, 'a');
+}
+
 TEST_F(RecordingCudaApiTest, AStreamWaitsForAnEventOfAnother) {
   const CudaEventHandle event = *api_.CreateEvent(0);
   ASSERT_TRUE(CopyThere().ok());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "kernels/cuda/recording_cuda_api.h"
 
@@ -48,9 +49,24 @@ bool RecordingCudaApi::IsPending(uintptr_t address, size_t num_bytes) const {
   return false;
 }
 
+// A kernel is told where a tensor begins, and how far it goes from there nobody else knows.
+bool RecordingCudaApi::MayBeReached(uintptr_t address, size_t num_bytes) const {
+  const auto after = blocks_.upper_bound(address);
+  if (after == blocks_.begin()) return false;
+  const uintptr_t begin = std::prev(after)->first;
+  for (const auto& [handle, stream] : streams_) {
+    for (const Work& work : stream->work) {
+      for (const std::vector<std::byte>& argument : work.launched.arguments) {
+        if (PointsInto(argument, begin, address + num_bytes - begin)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 void RecordingCudaApi::Poison(uintptr_t address, size_t num_bytes) {
   // Work that is still to come may have to read what is there.
-  if (IsPending(address, num_bytes)) return;
+  if (IsPending(address, num_bytes) || MayBeReached(address, num_bytes)) return;
   const Block* const block = FindBlock(address, num_bytes);
   Open(block->device, true);
   std::memset(reinterpret_cast<void*>(address), kPoison, num_bytes);

@@ -45,14 +45,14 @@ __global__ void ColumnKernel(const T* x, Number* partial, int64_t rows, int64_t 
   }
 }
 
-// y[c] = the sum of the parts of column c.
+// y[c] = scale * the sum of the parts of column c.
 template <typename T, typename Number>
-__global__ void ColumnEndKernel(const Number* partial, T* y, int64_t columns, int64_t parts) {
+__global__ void ColumnEndKernel(const Number* partial, T* y, int64_t columns, int64_t parts, Number scale) {
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < columns;
        i += gridDim.x * int64_t{blockDim.x}) {
     Number sum = 0;
     for (int64_t part = 0; part < parts; ++part) sum += partial[part * columns + i];
-    Store(y[i], sum);
+    Store(y[i], sum * scale);
   }
 }
 

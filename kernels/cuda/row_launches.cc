@@ -43,6 +43,11 @@ double FirstOf(RowReduction reduction) {
   }
 }
 
+// 0 / 0 is the mean of nothing.
+double MeanScale(int64_t count) {
+  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : 1 / static_cast<double>(count);
+}
+
 absl::Status CheckMatrix(const char* op, const Tensor& x, int64_t rows, int64_t columns, const Tensor& y,
                          int64_t results) {
   // Rows and columns may be of any size; their product is that of a tensor, or the check fails.
@@ -71,10 +76,7 @@ absl::Status LaunchRowReduction(CudaStream& stream, const CudaKernelTable& kerne
   WEIR_RETURN_IF_ERROR(CheckMatrix(NameOf(reduction), x, rows, columns, y, rows));
   if (rows == 0) return absl::OkStatus();
   const double first = FirstOf(reduction);
-  // 0 / 0 is the mean of nothing.
-  const double scale = reduction != RowReduction::kMean ? 1
-                       : columns == 0                   ? std::numeric_limits<double>::quiet_NaN()
-                                                        : 1 / static_cast<double>(columns);
+  const double scale = reduction == RowReduction::kMean ? MeanScale(columns) : 1;
   const CudaGrid grid = GridOverBlocks(stream, rows);
   if (NumberOf(x.dtype()) == DType::kFloat32) {
     return LaunchKernel(stream, kernels, NameOf(reduction), {x.dtype()}, grid, x.data(), y.data(), rows,
@@ -85,7 +87,7 @@ absl::Status LaunchRowReduction(CudaStream& stream, const CudaKernelTable& kerne
 }
 
 absl::Status LaunchColumnSum(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
-                             int64_t rows, int64_t columns, Allocator& allocator, Tensor& y) {
+                             int64_t rows, int64_t columns, Allocator& allocator, Tensor& y, bool is_mean) {
   WEIR_RETURN_IF_ERROR(CheckMatrix("ColumnSum", x, rows, columns, y, columns));
   if (columns == 0) return absl::OkStatus();
   const int64_t threads = stream.num_multiprocessors() * kCudaBlocksPerMultiprocessor * kCudaBlockThreads;
@@ -96,8 +98,14 @@ absl::Status LaunchColumnSum(CudaStream& stream, const CudaKernelTable& kernels,
                                     GridOverElements(stream, parts * columns), x.data(), partial.data(), rows,
                                     columns, parts));
   // What the stream does next with that memory comes after this.
-  return LaunchKernel(stream, kernels, "ColumnSumEnd", {x.dtype()}, GridOverElements(stream, columns),
-                      partial.data(), y.data(), columns, parts);
+  const double scale = is_mean ? MeanScale(rows) : 1;
+  const CudaGrid grid = GridOverElements(stream, columns);
+  if (NumberOf(x.dtype()) == DType::kFloat32) {
+    return LaunchKernel(stream, kernels, "ColumnSumEnd", {x.dtype()}, grid, partial.data(), y.data(), columns,
+                        parts, static_cast<float>(scale));
+  }
+  return LaunchKernel(stream, kernels, "ColumnSumEnd", {x.dtype()}, grid, partial.data(), y.data(), columns,
+                      parts, scale);
 }
 
 absl::Status LaunchCrossEntropy(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& logits,

@@ -20,10 +20,11 @@ enum class RowReduction { kSum, kMean, kMax, kMin };
 absl::Status LaunchRowReduction(CudaStream& stream, const CudaKernelTable& kernels, RowReduction reduction,
                                 const Tensor& x, int64_t rows, int64_t columns, Tensor& y);
 
-// y[c] = the sum of column c: the gradient of a bias. Takes memory for parts of the sums from `allocator`,
-// which must be the device's.
+// y[c] = the sum or the mean of column c; the sum is the gradient of a bias. Takes memory for parts of the
+// sums from `allocator`, which must be the device's.
 absl::Status LaunchColumnSum(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
-                             int64_t rows, int64_t columns, Allocator& allocator, Tensor& y);
+                             int64_t rows, int64_t columns, Allocator& allocator, Tensor& y,
+                             bool is_mean = false);
 
 // losses[r] of logits and labels [rows, columns]; the gradient may take the place of either.
 absl::Status LaunchCrossEntropy(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& logits,

@@ -1,10 +1,13 @@
 // Kernels for a RecordingCudaApi: the bodies of the real ones, run on the host by one thread after the other.
 //
-// Reductions and softmax are made for a whole block and have no bodies: they are only written down. The API
-// and this must live as long as launches.
+// Reductions and softmax are made for a whole block and have no bodies: plain loops stand in for them, which
+// say nothing about the real ones. The API and this must live as long as launches.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -76,6 +79,14 @@ class HostKernels {
             });
           });
     });
+    cuda::VisitSizes([this]<typename T>() {
+      Add<const T*, T*, int64_t, cuda::SpreadDims>(
+          "Spread", {DTypeOf<T>},
+          [](const CudaGrid& grid, const T* x, T* y, int64_t n, const cuda::SpreadDims& dims) {
+            ForEachThread(grid,
+                          [&](cuda::ThreadPosition thread) { cuda::SpreadBody(thread, x, y, n, dims); });
+          });
+    });
     cuda::VisitDistributions([this]<typename Distribution, typename T>(const char* name) {
       Add<Philox, uint64_t, Distribution, T*, int64_t>(
           name, {DTypeOf<T>},
@@ -90,32 +101,115 @@ class HostKernels {
 
   void AddUpdates() {
     cuda::VisitRules([this]<typename Rule, typename T>(const char* name) {
-      Add<cuda::UpdatedArrays<T>, Rule>(
+      Add<cuda::UpdatedArrays<T>, cuda::UpdateScalars<T>>(
           name, {DTypeOf<T>},
-          [](const CudaGrid& grid, const cuda::UpdatedArrays<T>& updated, const Rule& rule) {
+          [](const CudaGrid& grid, const cuda::UpdatedArrays<T>& updated,
+             const cuda::UpdateScalars<T>& scalars) {
             for (uint32_t block = 0; block < grid.blocks[0]; ++block) {
               for (uint32_t thread = 0; thread < grid.threads[0]; ++thread) {
-                cuda::UpdateBody(updated, rule, block, grid.blocks[0], thread, grid.threads[0]);
+                cuda::UpdateBody<Rule>(updated, scalars, block, grid.blocks[0], thread, grid.threads[0]);
               }
             }
           });
     });
   }
 
+  // A row, or a column, is reduced from its first element to its last.
+  template <typename F, typename T, typename Number>
+  static void ReduceRows(const CudaGrid&, const T* x, T* y, int64_t rows, int64_t columns, Number first,
+                         Number scale) {
+    for (int64_t r = 0; r < rows; ++r) {
+      Number all = first;
+      for (int64_t c = 0; c < columns; ++c) all = F()(all, cuda::Load(x[r * columns + c]));
+      cuda::Store(y[r], all * scale);
+    }
+  }
+
+  template <typename T, typename Number>
+  static void SumColumns(const CudaGrid&, const T* x, Number* partial, int64_t rows, int64_t columns,
+                         int64_t parts) {
+    const int64_t rows_each = (rows + parts - 1) / parts;
+    for (int64_t i = 0; i < parts * columns; ++i) {
+      const int64_t part = i / columns;
+      partial[i] = 0;
+      for (int64_t r = part * rows_each; r < std::min((part + 1) * rows_each, rows); ++r) {
+        partial[i] += cuda::Load(x[r * columns + i % columns]);
+      }
+    }
+  }
+
+  template <typename T, typename Number>
+  static void EndColumns(const CudaGrid&, const Number* partial, T* y, int64_t columns, int64_t parts,
+                         Number scale) {
+    for (int64_t c = 0; c < columns; ++c) {
+      Number sum = 0;
+      for (int64_t part = 0; part < parts; ++part) sum += partial[part * columns + c];
+      cuda::Store(y[c], sum * scale);
+    }
+  }
+
+  // `label_of(row, column)` is what the row's labels give the class.
+  template <typename T, typename LabelOf>
+  static void EntropyOfRow(const T* x, T* loss, T* gradient, int64_t columns, const LabelOf& label_of) {
+    using Number = std::decay_t<decltype(cuda::Load(*x))>;
+    Number maximum = -std::numeric_limits<Number>::infinity(), sum = 0, all = 0;
+    for (int64_t c = 0; c < columns; ++c) maximum = std::max(maximum, cuda::Load(x[c]));
+    for (int64_t c = 0; c < columns; ++c) sum += std::exp(cuda::Load(x[c]) - maximum);
+    for (int64_t c = 0; c < columns; ++c) {
+      const Number shifted = cuda::Load(x[c]) - maximum, label = label_of(c);
+      if (label != 0) all += label * (std::log(sum) - shifted);
+      cuda::Store(gradient[c], std::exp(shifted) * (1 / sum) - label);
+    }
+    cuda::Store(*loss, all + (sum - sum));
+  }
+
+  template <typename T>
+  static void EntropyOfRows(const CudaGrid&, const T* x, const T* labels, T* losses, T* gradient,
+                            int64_t rows, int64_t columns) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t at = r * columns;
+      EntropyOfRow(x + at, losses + r, gradient + at, columns,
+                   [&](int64_t c) { return cuda::Load(labels[at + c]); });
+    }
+  }
+
+  template <typename T, typename Label>
+  static void SparseEntropyOfRows(const CudaGrid&, const T* x, const Label* labels, T* losses, T* gradient,
+                                  int64_t rows, int64_t columns, uint64_t* first_bad) {
+    using Number = std::decay_t<decltype(cuda::Load(*x))>;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t at = r * columns, label = labels[r];
+      if (label >= 0 && label < columns) {
+        EntropyOfRow(x + at, losses + r, gradient + at, columns,
+                     [=](int64_t c) { return static_cast<Number>(c == label); });
+        continue;
+      }
+      *first_bad = std::min(*first_bad, static_cast<uint64_t>(r));
+      const Number nan = std::numeric_limits<Number>::quiet_NaN();
+      cuda::Store(losses[r], nan);
+      for (int64_t c = 0; c < columns; ++c) cuda::Store(gradient[at + c], nan);
+    }
+  }
+
   void AddRows() {
-    const auto ignore = [](const CudaGrid&, const auto&...) {};
     cuda::VisitFloats([&]<typename T>() {
       using Number = std::decay_t<decltype(cuda::Load(std::declval<const T&>()))>;
-      for (const char* name : {"RowSum", "RowMax", "RowMin"}) {
-        Add<const T*, T*, int64_t, int64_t, Number, Number>(name, {DTypeOf<T>}, ignore);
-      }
-      Add<const T*, Number*, int64_t, int64_t, int64_t>("ColumnSum", {DTypeOf<T>}, ignore);
-      Add<const Number*, T*, int64_t, int64_t>("ColumnSumEnd", {DTypeOf<T>}, ignore);
-      Add<const T*, const T*, T*, T*, int64_t, int64_t>("CrossEntropy", {DTypeOf<T>}, ignore);
-      for (const DType label : {DType::kInt32, DType::kInt64}) {
-        Add<const T*, const void*, T*, T*, int64_t, int64_t, uint64_t*>("SparseCrossEntropy",
-                                                                        {DTypeOf<T>, label}, ignore);
-      }
+      const std::vector<DType> dtype = {DTypeOf<T>};
+      Add<const T*, T*, int64_t, int64_t, Number, Number>("RowSum", dtype,
+                                                          &ReduceRows<elementwise::Add, T, Number>);
+      Add<const T*, T*, int64_t, int64_t, Number, Number>("RowMax", dtype,
+                                                          &ReduceRows<elementwise::Maximum, T, Number>);
+      Add<const T*, T*, int64_t, int64_t, Number, Number>("RowMin", dtype,
+                                                          &ReduceRows<elementwise::Minimum, T, Number>);
+      Add<const T*, Number*, int64_t, int64_t, int64_t>("ColumnSum", dtype, &SumColumns<T, Number>);
+      Add<const Number*, T*, int64_t, int64_t, Number>("ColumnSumEnd", dtype, &EndColumns<T, Number>);
+      Add<const T*, const T*, T*, T*, int64_t, int64_t>("CrossEntropy", dtype, &EntropyOfRows<T>);
+      const auto sparse = [&]<typename Label>(const Label*) {
+        Add<const T*, const Label*, T*, T*, int64_t, int64_t, uint64_t*>(
+            "SparseCrossEntropy", {DTypeOf<T>, DTypeOf<Label>}, &SparseEntropyOfRows<T, Label>);
+      };
+      sparse(static_cast<const int32_t*>(nullptr));
+      sparse(static_cast<const int64_t*>(nullptr));
     });
   }
 

@@ -2,7 +2,8 @@
 //
 // The formulas are those of kernels/cpu/training/update_math.h, with products fused where the CPU's vector
 // code fuses them: on processors with FMA the numbers are the same bits. A variable's arrays are updated in
-// place.
+// place. Learning rates and the like are read from the device's memory: models compute them there, and the
+// host need not wait for them.
 #pragma once
 
 #include <cmath>
@@ -27,10 +28,22 @@ struct UpdatedArrays {
   int32_t count;
 };
 
+inline constexpr int kMostScalars = 6;
+
+// Where the scalars of a rule are, in its order.
+template <typename T>
+struct UpdateScalars {
+  const T* at[kMostScalars];
+  bool use_nesterov;
+};
+
 // values[0] is the variable's element, then its slots'; g the gradient's.
 template <typename T>
 struct GradientDescentRule {
+  using Number = T;
   static constexpr int kArrays = 1;
+  static constexpr int kScalars = 1;  // the learning rate
+  static WEIR_HOST_DEVICE GradientDescentRule Of(const UpdateScalars<T>& scalars) { return {*scalars.at[0]}; }
   T learning_rate;
   WEIR_HOST_DEVICE void operator()(T* values, T g) const {
     values[0] = std::fma(-learning_rate, g, values[0]);
@@ -39,7 +52,12 @@ struct GradientDescentRule {
 
 template <typename T>
 struct MomentumRule {
-  static constexpr int kArrays = 2;  // var, accum
+  using Number = T;
+  static constexpr int kArrays = 2;   // var, accum
+  static constexpr int kScalars = 2;  // the learning rate, momentum
+  static WEIR_HOST_DEVICE MomentumRule Of(const UpdateScalars<T>& scalars) {
+    return {*scalars.at[0], *scalars.at[1], scalars.use_nesterov};
+  }
   T learning_rate;
   T momentum;
   bool use_nesterov;
@@ -53,8 +71,14 @@ struct MomentumRule {
 
 template <typename T>
 struct AdamRule {
-  static constexpr int kArrays = 3;  // var, m, v
-  T step_size;                       // lr * sqrt(1 - beta2^t) / (1 - beta1^t)
+  using Number = T;
+  static constexpr int kArrays = 3;   // var, m, v
+  static constexpr int kScalars = 6;  // beta1^t, beta2^t, the learning rate, beta1, beta2, epsilon
+  static WEIR_HOST_DEVICE AdamRule Of(const UpdateScalars<T>& scalars) {
+    const T step_size = *scalars.at[2] * std::sqrt(1 - *scalars.at[1]) / (1 - *scalars.at[0]);
+    return {step_size, *scalars.at[3], *scalars.at[4], *scalars.at[5], scalars.use_nesterov};
+  }
+  T step_size;  // lr * sqrt(1 - beta2^t) / (1 - beta1^t)
   T beta1;
   T beta2;
   T epsilon;
@@ -72,8 +96,9 @@ struct AdamRule {
 
 // What one thread of a block does: the block takes every `num_blocks`th chunk of all variables.
 template <typename Rule, typename T>
-WEIR_HOST_DEVICE void UpdateBody(const UpdatedArrays<T>& updated, const Rule& rule, int64_t block,
-                                 int64_t num_blocks, int64_t thread, int64_t num_threads) {
+WEIR_HOST_DEVICE void UpdateBody(const UpdatedArrays<T>& updated, const UpdateScalars<T>& scalars,
+                                 int64_t block, int64_t num_blocks, int64_t thread, int64_t num_threads) {
+  const Rule rule = Rule::Of(scalars);
   int variable = 0;
   for (int64_t chunk = block; chunk < updated.first_chunk[updated.count]; chunk += num_blocks) {
     while (chunk >= updated.first_chunk[variable + 1]) ++variable;

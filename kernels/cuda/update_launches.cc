@@ -19,4 +19,14 @@ absl::Status CheckUpdated(absl::string_view op, DType dtype, int num_arrays,
   return absl::OkStatus();
 }
 
+absl::Status CheckScalars(absl::string_view op, DType dtype, int count, absl::Span<const Tensor> scalars) {
+  const auto fits = [&](const Tensor& scalar) {
+    return scalar.dtype() == dtype && scalar.num_elements() == 1;
+  };
+  if (scalars.size() == static_cast<size_t>(count) && std::all_of(scalars.begin(), scalars.end(), fits)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(op, " wants ", count, " scalars of ", DTypeName(dtype)));
+}
+
 }  // namespace weir

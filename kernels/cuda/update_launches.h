@@ -1,7 +1,7 @@
 // One launch of an optimizer for up to kMostUpdated variables.
 //
-// All arrays are in memory of the stream's device and have the dtype T. InvalidArgument when sizes or dtypes
-// do not fit; then nothing is launched. Thread safety: that of the stream.
+// All arrays and scalars are in memory of the stream's device and have the rule's dtype. InvalidArgument when
+// sizes or dtypes do not fit; then nothing is launched. Thread safety: that of the stream.
 #pragma once
 
 #include <algorithm>
@@ -24,12 +24,19 @@ struct UpdatedVariable {
 // Whether every variable has `num_arrays` arrays of the dtype, of the gradient's size.
 absl::Status CheckUpdated(absl::string_view op, DType dtype, int num_arrays,
                           absl::Span<const UpdatedVariable> variables);
+// Whether there are `count` scalars of the dtype.
+absl::Status CheckScalars(absl::string_view op, DType dtype, int count, absl::Span<const Tensor> scalars);
 
-// `rule` and the op must be a pair of VisitRules (training_bodies.h).
-template <typename T, typename Rule>
+// Rule and the op must be a pair of VisitRules (training_bodies.h). `scalars`: the rule's, in its order.
+template <typename Rule>
 absl::Status LaunchUpdates(CudaStream& stream, const CudaKernelTable& kernels, absl::string_view op,
-                           const Rule& rule, absl::Span<const UpdatedVariable> variables) {
+                           absl::Span<const Tensor> scalars, bool use_nesterov,
+                           absl::Span<const UpdatedVariable> variables) {
+  using T = typename Rule::Number;
   WEIR_RETURN_IF_ERROR(CheckUpdated(op, DTypeOf<T>, Rule::kArrays, variables));
+  WEIR_RETURN_IF_ERROR(CheckScalars(op, DTypeOf<T>, Rule::kScalars, scalars));
+  cuda::UpdateScalars<T> numbers = {.at = {}, .use_nesterov = use_nesterov};
+  for (int i = 0; i < Rule::kScalars; ++i) numbers.at[i] = static_cast<const T*>(scalars[i].data());
   size_t next = 0;
   while (next < variables.size()) {
     cuda::UpdatedArrays<T> updated = {};
@@ -47,7 +54,7 @@ absl::Status LaunchUpdates(CudaStream& stream, const CudaKernelTable& kernels, a
     }
     if (updated.count == 0) continue;
     const CudaGrid grid = GridOverBlocks(stream, updated.first_chunk[updated.count]);
-    WEIR_RETURN_IF_ERROR(LaunchKernel(stream, kernels, op, {DTypeOf<T>}, grid, updated, rule));
+    WEIR_RETURN_IF_ERROR(LaunchKernel(stream, kernels, op, {DTypeOf<T>}, grid, updated, numbers));
   }
   return absl::OkStatus();
 }

@@ -1,0 +1,84 @@
+#include "kernels/cuda/cuda_kernels.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "graph/fused_ops.h"
+#include "graph/runtime_ops.h"
+#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/device_ops.h"
+
+namespace weir {
+namespace {
+
+constexpr char kType[] = "GPU";
+
+void RegisterAll(KernelRegistry& registry) {
+  DeviceKernels kernels(registry, kType);
+  cuda::RegisterArrayOps(kernels);
+  cuda::RegisterElementOps(kernels);
+  cuda::RegisterLossOps(kernels);
+  cuda::RegisterMatrixOps(kernels);
+  cuda::RegisterReductionOps(kernels);
+  cuda::RegisterVariableOps(kernels);
+}
+
+// Their kernels read no element, and write none but of outputs on the host.
+bool LeavesElementsAlone(const std::string& op) {
+  static const auto& ops = *new absl::flat_hash_set<std::string>{
+      "AssignVariableOp", "Const",       "EnsureShape",    "ExpandDims", "IdentityN",
+      "PreventGradient",  "Rank",        "ReadVariableOp", "Reshape",    "Shape",
+      "ShapeN",           "Size",        "Snapshot",       "Squeeze",    "VarIsInitializedOp",
+      "VariableShape",    kCopyToHostOp, kCopyToDeviceOp};
+  return ops.contains(op);
+}
+
+// Nodes that Weir makes of others where a device has a kernel for them.
+bool IsFused(const std::string& op) {
+  return op == kFusedMatMulOp || op == kFusedConv2DOp || op == kFusedBatchNormOp ||
+         op == kFusedBatchNormGradOp || op == kFusedElementwiseOp;
+}
+
+bool HasHandles(const Op* op) {
+  const auto is_handle = [](const ArgDef& arg) { return arg.dtype == DType::kResource; };
+  return op != nullptr && (std::any_of(op->inputs().begin(), op->inputs().end(), is_handle) ||
+                           std::any_of(op->outputs().begin(), op->outputs().end(), is_handle));
+}
+
+// Without any definition the placer would give the variable to a CPU in those steps that have such a node,
+// and to the GPU in the others.
+absl::StatusOr<std::unique_ptr<Kernel>> NoKernel(const std::string& op) {
+  return absl::UnimplementedError(
+      absl::StrCat("GPUs have no kernel for ", op, ": place the variable on a CPU"));
+}
+
+}  // namespace
+
+void RegisterCudaKernels(KernelRegistry& registry, KernelRegistry& of_host, const OpRegistry& ops) {
+  RegisterAll(registry);
+  SetHostArguments(registry, kType, ops);
+  SetHostArguments(of_host, kType, ops);
+  // The first definition that takes a node counts.
+  of_host.Change(kType, [&](KernelDef& def) {
+    if (!def.is_on_host && !LeavesElementsAlone(def.op)) {
+      if (IsFused(def.op)) return;
+      if (HasHandles(ops.Find(def.op))) def.create = [op = def.op](const auto&) { return NoKernel(op); };
+      def.is_on_host = true;
+    }
+    registry.Register(std::move(def));
+  });
+}
+
+std::vector<std::string> NamesOfCudaOps() {
+  KernelRegistry registry;
+  RegisterAll(registry);
+  std::set<std::string> names;
+  registry.Change(kType, [&](KernelDef& def) { names.insert(def.op); });
+  return {names.begin(), names.end()};
+}
+
+}  // namespace weir

@@ -1,0 +1,20 @@
+#include "kernels/cuda/test_cuda_backend.h"
+
+#include "kernels/cuda/test_host_blas.h"
+#include "kernels/cuda/test_host_kernels.h"
+
+namespace weir {
+
+struct TestCudaBackend::Parts {
+  explicit Parts(RecordingCudaApi& api) : kernels(api), blas(api) {}
+  const HostKernels kernels;
+  HostBlas blas;
+};
+
+TestCudaBackend::TestCudaBackend(RecordingCudaApi& api)
+    : parts_(std::make_unique<Parts>(api)),
+      backend_{.api = &api, .compute = {.kernels = &parts_->kernels.table(), .blas = &parts_->blas}} {}
+
+TestCudaBackend::~TestCudaBackend() = default;
+
+}  // namespace weir

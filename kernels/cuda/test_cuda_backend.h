@@ -1,0 +1,25 @@
+// A CudaBackend for tests: a RecordingCudaApi, with kernels and products of matrices that compute on the host
+// (test_host_kernels.h, test_host_blas.h). The API must outlive it, and it the devices and their work.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/recording_cuda_api.h"
+
+namespace weir {
+
+class TestCudaBackend {
+ public:
+  explicit TestCudaBackend(RecordingCudaApi& api);
+  ~TestCudaBackend();
+
+  const CudaBackend& backend() const { return backend_; }
+
+ private:
+  struct Parts;
+  const std::unique_ptr<Parts> parts_;
+  const CudaBackend backend_;
+};
+
+}  // namespace weir

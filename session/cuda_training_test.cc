@@ -1,0 +1,511 @@
+// Sessions on CUDA devices, without a GPU: CUDA is the recording stand-in, on which memory of the device
+// cannot be touched and work happens only when somebody waits for it. Kernels are the bodies of the real
+// ones, and plain loops in the place of reductions, softmax and products of matrices. So these tests say
+// that sessions, kernels and launches are right, and nothing about what a GPU computes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "graph/graph_builder.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/recording_cuda_api.h"
+#include "kernels/cuda/test_cuda_backend.h"
+#include "ops/standard_ops.h"
+#include "ops/training/adam.h"
+#include "ops/training/gradient_descent.h"
+#include "ops/training/momentum.h"
+#include "ops/variable.h"
+#include "session/local_worker.h"
+#include "session/runtime.h"
+#include "session/session.h"
+
+namespace weir {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+
+// A runtime with its session, on the CPU or on recorded GPUs.
+struct Place {
+  explicit Place(const RuntimeOptions& options)
+      : runtime(Runtime::Create(options).value()), worker(*runtime, runtime->task()), g(runtime->ops()) {}
+
+  Session& session() {
+    EXPECT_TRUE(g.ok()) << g.status();
+    if (!made) made = Session::Create(g.graph(), {&worker}, runtime->kernels()).value();
+    return *made;
+  }
+
+  std::unique_ptr<Runtime> runtime;
+  LocalWorker worker;
+  GraphBuilder g;
+  std::unique_ptr<Session> made;
+};
+
+struct Model {
+  Output x, labels, loss;
+  Node* train = nullptr;
+  std::vector<TensorRef> variables;
+  std::vector<TargetRef> initializers;
+};
+
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>()>;
+
+// 12 features, a hidden layer of 16, 5 classes. The devices of the two layers.
+Model BuildMlp(GraphBuilder& g, const std::string& first, const std::string& second,
+               const MakeOptimizer& make) {
+  std::mt19937 random(3);
+  const auto values = [&](const Shape& shape) {
+    Tensor tensor(DType::kFloat32, shape);
+    for (float& v : tensor.flat<float>()) v = static_cast<float>(random() % 1000) / 1000 - 0.5f;
+    return tensor;
+  };
+  Model model;
+  Output hidden;
+  {
+    auto scope = g.DeviceScope(first);
+    model.x = Placeholder(g, DType::kFloat32, {-1, 12});
+    const Output w = MakeVariable(g, "w1", values({12, 16})).value;
+    const Output b = MakeVariable(g, "b1", values({16})).value;
+    hidden = Relu(g, BiasAdd(g, MatMul(g, model.x, w), b));
+  }
+  auto scope = g.DeviceScope(second);
+  model.labels = Placeholder(g, DType::kInt32, {-1});
+  const Output w = MakeVariable(g, "w2", values({16, 5})).value;
+  const Output b = MakeVariable(g, "b2", values({5})).value;
+  const Output logits = BiasAdd(g, MatMul(g, hidden, w), b);
+  const Output losses = SparseSoftmaxCrossEntropyWithLogits(g, logits, model.labels).loss;
+  model.loss = Mean(g, losses, ConstIntegers(g, {0}));
+  const std::unique_ptr<Optimizer> optimizer = make();
+  model.train = optimizer->Minimize(g, model.loss).value();
+  for (const VariableDef& variable : g.graph().variables()) {
+    model.initializers.push_back(g.graph().FindNode(variable.initializer_name));
+    model.variables.push_back(variable.snapshot_name);
+  }
+  return model;
+}
+
+// A batch of step `step`; the number of examples is no power of two.
+Feeds Batch(const Model& model, int step) {
+  std::mt19937 random(step);
+  constexpr int64_t kExamples = 24;
+  Tensor x(DType::kFloat32, Shape({kExamples, 12})), labels(DType::kInt32, Shape({kExamples}));
+  for (float& v : x.flat<float>()) v = static_cast<float>(random() % 2000) / 1000 - 1;
+  for (int32_t& label : labels.flat<int32_t>()) label = static_cast<int32_t>(random() % 5);
+  return {{model.x, x}, {model.labels, labels}};
+}
+
+// The largest difference, by the largest number of the expected ones.
+double Difference(const Tensor& found, const Tensor& expected) {
+  EXPECT_EQ(found.shape(), expected.shape());
+  if (found.shape() != expected.shape()) return 1e300;
+  double most = 0, scale = 1e-30;
+  for (int64_t i = 0; i < found.num_elements(); ++i) {
+    most = std::max<double>(most, std::abs(found.flat<float>()[i] - expected.flat<float>()[i]));
+    scale = std::max<double>(scale, std::abs(expected.flat<float>()[i]));
+  }
+  return most / scale;
+}
+
+// What sums in another order may change, and what steps make of it.
+constexpr double kClose = 2e-6;
+
+class CudaSessionTest : public ::testing::Test {
+ protected:
+  RuntimeOptions Gpus(int count) {
+    return {.num_gpus = count, .num_threads = 2, .cuda = &backend_.backend()};
+  }
+
+  struct Counts {
+    int64_t in = 0, out = 0, waits = 0, allocations = 0;
+    friend bool operator==(const Counts&, const Counts&) = default;
+    friend std::ostream& operator<<(std::ostream& to, const Counts& counts) {
+      return to << counts.in << " in, " << counts.out << " out, " << counts.waits << " waits, "
+                << counts.allocations << " allocations";
+    }
+  };
+  // Since the log was cleared. A wait is a thread that stands still until a GPU has come so far.
+  Counts CountsOfLog() const {
+    Counts counts;
+    for (const std::string& line : api_.log()) {
+      counts.in += absl::StartsWith(line, "cudaMemcpyAsync to_device");
+      counts.out += absl::StartsWith(line, "cudaMemcpyAsync to_host");
+      counts.waits +=
+          absl::StartsWith(line, "cudaEventSynchronize") || absl::StartsWith(line, "cudaStreamSynchronize");
+      counts.allocations += absl::StartsWith(line, "cudaMalloc") || absl::StartsWith(line, "cudaFree") ||
+                            absl::StartsWith(line, "cudaHostAlloc");
+    }
+    return counts;
+  }
+  std::vector<std::string> Launches() const {
+    std::vector<std::string> names;
+    for (const auto& launched : api_.launches()) names.push_back(launched.function.name);
+    return names;
+  }
+
+  // Trains on both for some steps, and compares losses and variables.
+  void TrainOnBoth(Place& cpu, const Model& on_cpu, Place& gpu, const Model& on_gpu, int steps) {
+    ASSERT_TRUE(cpu.session().Run({}, {}, on_cpu.initializers).ok());
+    const auto initialized = gpu.session().Run({}, {}, on_gpu.initializers);
+    ASSERT_TRUE(initialized.ok()) << initialized.status();
+    double most = 0;
+    for (int step = 0; step < steps; ++step) {
+      const auto expected = cpu.session().Run(Batch(on_cpu, step), {on_cpu.loss}, {on_cpu.train});
+      const auto found = gpu.session().Run(Batch(on_gpu, step), {on_gpu.loss}, {on_gpu.train});
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      ASSERT_TRUE(found.ok()) << found.status();
+      most = std::max(most, Difference((*found)[0], (*expected)[0]));
+    }
+    const auto expected = cpu.session().Run({}, on_cpu.variables);
+    const auto found = gpu.session().Run({}, on_gpu.variables);
+    ASSERT_TRUE(expected.ok() && found.ok()) << expected.status() << found.status();
+    for (size_t i = 0; i < expected->size(); ++i) {
+      most = std::max(most, Difference((*found)[i], (*expected)[i]));
+    }
+    EXPECT_LT(most, kClose);
+    RecordProperty("largest_difference", std::to_string(most * 1e9) + "e-9");
+  }
+
+  RecordingCudaApi api_{{.num_devices = 2}};
+  const TestCudaBackend backend_{api_};
+};
+
+std::unique_ptr<Optimizer> Descent() { return std::make_unique<GradientDescent>(0.1); }
+
+class OptimizersTest : public CudaSessionTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(OptimizersTest, AnMlpLearnsWhatItLearnsOnTheCpu) {
+  const MakeOptimizer make[] = {Descent, [] { return std::make_unique<Momentum>(0.05, 0.9); },
+                                [] { return std::make_unique<Adam>(0.01); }};
+  Place cpu({.num_threads = 2}), gpu(Gpus(1));
+  const Model on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", make[GetParam()]);
+  const Model on_gpu = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", make[GetParam()]);
+  TrainOnBoth(cpu, on_cpu, gpu, on_gpu, 30);
+  EXPECT_THAT(Launches(), IsSupersetOf({"cublasLtMatmul", "BiasAdd_float", "Relu_float", "ReluGrad_float",
+                                        "SparseCrossEntropy_float_int32", "ColumnSum_float"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizersTest, ::testing::Range(0, 3));
+
+class MlpStepTest : public CudaSessionTest {
+ protected:
+  // Of the fourth step: the first ones make plans and constants, and take memory.
+  Counts CountsOfStep(Place& place, const Model& model, const std::vector<TensorRef>& fetches) {
+    EXPECT_TRUE(place.session().Run({}, {}, model.initializers).ok());
+    for (int step = 0; step < 4; ++step) {
+      api_.ClearLog();
+      const auto result = place.session().Run(Batch(model, step), fetches, {model.train});
+      EXPECT_TRUE(result.ok()) << result.status();
+    }
+    return CountsOfLog();
+  }
+};
+
+// In come the features, the labels, and the number of losses by which the gradient of their mean is divided.
+// The one wait is that of the thread that copies to the host.
+TEST_F(MlpStepTest, CopiesWhatIsFedAndFetchedAndWaitsForTheFetches) {
+  Place gpu(Gpus(1));
+  const Model model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
+  EXPECT_EQ(CountsOfStep(gpu, model, {model.loss}),
+            (Counts{.in = 3, .out = 1, .waits = 1, .allocations = 0}));
+}
+
+// Nothing has happened when such a step returns: all of its work is still in the stream.
+TEST_F(MlpStepTest, WithoutFetchesAStepWaitsForNothing) {
+  Place gpu(Gpus(1));
+  const Model model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
+  EXPECT_EQ(CountsOfStep(gpu, model, {}), (Counts{.in = 3, .out = 0, .waits = 0, .allocations = 0}));
+  EXPECT_GE(api_.num_pending(), static_cast<int64_t>(api_.launches().size()));
+}
+
+// Adam's powers of beta are variables of the device, and stay there.
+TEST_F(MlpStepTest, AnOptimizersScalarsAreNotWaitedFor) {
+  Place gpu(Gpus(1));
+  const Model model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", [] { return std::make_unique<Adam>(0.01); });
+  EXPECT_EQ(CountsOfStep(gpu, model, {}), (Counts{.in = 3, .out = 0, .waits = 0, .allocations = 0}));
+}
+
+TEST_F(CudaSessionTest, TheLayersOfAModelMayBeOnTwoDevices) {
+  Place cpu({.num_threads = 2}), gpu(Gpus(2));
+  const Model on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", Descent);
+  const Model on_gpus = BuildMlp(gpu.g, "/gpu:0", "/gpu:1", Descent);
+  TrainOnBoth(cpu, on_cpu, gpu, on_gpus, 30);
+  api_.ClearLog();
+  const auto result = gpu.session().Run(Batch(on_gpus, 1), {on_gpus.loss}, {on_gpus.train});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const Counts counts = CountsOfLog();
+  // The activations of the first layer go by way of the host, and their gradient comes back.
+  EXPECT_EQ(counts.in, 5);
+  EXPECT_EQ(counts.out, 3);
+}
+
+TEST_F(CudaSessionTest, AClassThatDoesNotExistIsTheCpusErrorAndNothingIsApplied) {
+  Place cpu({.num_threads = 2}), gpu(Gpus(1));
+  const Model on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", Descent);
+  const Model on_gpu = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
+  std::vector<std::string> messages;
+  for (auto [place, model] : {std::pair(&cpu, &on_cpu), std::pair(&gpu, &on_gpu)}) {
+    ASSERT_TRUE(place->session().Run({}, {}, model->initializers).ok());
+    const auto before = place->session().Run({}, model->variables);
+    Feeds feeds = Batch(*model, 0);
+    for (auto& [output, tensor] : feeds) {
+      if (tensor.dtype() == DType::kInt32) tensor.flat<int32_t>()[7] = 5;
+    }
+    const absl::Status status = place->session().Run(feeds, {model->loss}, {model->train}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    messages.push_back(std::string(status.message()));
+    const auto after = place->session().Run({}, model->variables);
+    ASSERT_TRUE(before.ok() && after.ok());
+    for (size_t i = 0; i < before->size(); ++i) EXPECT_EQ(Difference((*after)[i], (*before)[i]), 0);
+  }
+  const std::string text =
+      "Received a label value of 5 which is outside the valid range of [0, 5), at example 7";
+  EXPECT_THAT(messages[0], HasSubstr(text));
+  EXPECT_THAT(messages[1], HasSubstr(text));
+}
+
+TEST_F(CudaSessionTest, ALostDeviceIsUnavailableFromThenOn) {
+  Place gpu(Gpus(1));
+  const Model model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
+  ASSERT_TRUE(gpu.session().Run({}, {}, model.initializers).ok());
+  ASSERT_TRUE(gpu.session().Run(Batch(model, 0), {model.loss}, {model.train}).ok());
+  api_.LoseDevice(0, kCudaIllegalAddress);
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = gpu.session().Run(Batch(model, 1), {model.loss}, {model.train}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(status.message(),
+                HasSubstr("device:GPU:0 (Recording GPU, compute capability 9.0, 1.1 GB) is lost"));
+    EXPECT_THAT(status.message(), HasSubstr("cudaErrorIllegalAddress"));
+  }
+  gpu.made.reset();
+  api_.TakeProblems();  // what a lost device has, nobody gives back
+}
+
+// One op at a time on both devices.
+class OpsTest : public CudaSessionTest {
+ protected:
+  using Build = std::function<Output(GraphBuilder& g, Output x)>;
+
+  void Compare(const char* what, const Tensor& x, const Build& build, double most = kClose) {
+    SCOPED_TRACE(what);
+    std::vector<Tensor> results;
+    for (const bool on_gpu : {false, true}) {
+      Place place(on_gpu ? Gpus(1) : RuntimeOptions{.num_threads = 1});
+      Output fed, y;
+      {
+        auto scope = place.g.DeviceScope(on_gpu ? "/gpu:0" : "/cpu:0");
+        fed = Placeholder(place.g, x.dtype(), PartialShape(x.shape()));
+        y = build(place.g, fed);
+      }
+      api_.ClearLog();
+      const auto result = place.session().Run({{fed, x}}, {y});
+      ASSERT_TRUE(result.ok()) << result.status();
+      results.push_back((*result)[0]);
+      if (on_gpu) counts_ = CountsOfLog();
+    }
+    EXPECT_LE(Difference(results[1], results[0]), most);
+  }
+
+  static Tensor Numbers(const Shape& shape) {
+    Tensor tensor(DType::kFloat32, shape);
+    std::mt19937 random(5);
+    for (float& v : tensor.flat<float>()) v = static_cast<float>(random() % 1000) / 300 - 1.5f;
+    return tensor;
+  }
+
+  Counts counts_;
+};
+
+TEST_F(OpsTest, SumsAndMeansOfAnyAxes) {
+  const Tensor x = Numbers({3, 4, 5, 6});
+  for (const std::vector<int32_t>& axes : std::vector<std::vector<int32_t>>{
+           {0}, {1}, {2}, {3}, {0, 1}, {2, 3}, {0, 2}, {1, 3}, {-1, 0}, {0, 1, 2, 3}}) {
+    for (const char* op : {"Sum", "Mean"}) {
+      Compare(op, x, [&](GraphBuilder& g, Output in) {
+        return g.AddOp(op,
+                       {in, Const(g, Tensor::FromSpan<int32_t>({static_cast<int64_t>(axes.size())}, axes))},
+                       {{"keep_dims", axes.size() == 2}});
+      });
+      EXPECT_EQ(counts_.out, 1);
+    }
+  }
+  const Tensor none = Numbers({0, 3});
+  Compare("sums of nothing", none,
+          [](GraphBuilder& g, Output in) { return Sum(g, in, ConstIntegers(g, {0})); });
+}
+
+TEST_F(OpsTest, OperandsOfSeveralShapes) {
+  const Tensor x = Numbers({2, 3, 4});
+  for (const Shape& shape :
+       {Shape({2, 3, 4}), Shape({4}), Shape({3, 1}), Shape({2, 1, 4}), Shape({}), Shape({5, 1, 1, 1})}) {
+    Tensor operand = Numbers(shape);
+    for (const char* op : {"AddV2", "Sub", "Mul", "RealDiv", "Maximum", "Minimum"}) {
+      Compare(
+          op, x,
+          [&](GraphBuilder& g, Output in) {
+            return g.AddOp(op, {in, Const(g, operand)});
+          },
+          0);
+      Compare(
+          op, x,
+          [&](GraphBuilder& g, Output in) {
+            return g.AddOp(op, {Const(g, operand), in});
+          },
+          0);
+    }
+  }
+}
+
+TEST_F(OpsTest, WhatRepeatsElements) {
+  const Tensor x = Numbers({2, 1, 3});
+  Compare(
+      "Tile", x,
+      [](GraphBuilder& g, Output in) {
+        return g.AddOp("Tile", {in, ConstIntegers(g, {1, 3, 2})});
+      },
+      0);
+  Compare(
+      "BroadcastTo", x,
+      [](GraphBuilder& g, Output in) {
+        return g.AddOp("BroadcastTo", {in, ConstIntegers(g, {4, 2, 5, 3})});
+      },
+      0);
+  Compare(
+      "Fill", Numbers({}),
+      [](GraphBuilder& g, Output in) {
+        return g.AddOp("Fill", {ConstIntegers(g, {4, 2}), in});
+      },
+      0);
+  Compare(
+      "ZerosLike", x, [](GraphBuilder& g, Output in) { return g.AddOp("ZerosLike", {in}); }, 0);
+  Compare(
+      "AddN", x,
+      [](GraphBuilder& g, Output in) {
+        return g.AddOp("AddN", {std::vector<Output>{in, Relu(g, in), in}});
+      },
+      0);
+}
+
+TEST_F(OpsTest, ProductsOfMatrices) {
+  for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kHalf, DType::kFloat64}) {
+    for (int choice = 0; choice < 4; ++choice) {
+      const bool transpose_a = (choice & 1) != 0, transpose_b = (choice & 2) != 0;
+      // Of 16 bits: a sum in another order may be rounded the other way.
+      const double most = dtype == DType::kBfloat16 ? 1e-2 : dtype == DType::kHalf ? 1e-3 : kClose;
+      Compare(
+          "MatMul", Numbers(transpose_a ? Shape({7, 3}) : Shape({3, 7})),
+          [&](GraphBuilder& g, Output in) {
+            const Output b = Const(g, Numbers(transpose_b ? Shape({5, 7}) : Shape({7, 5})));
+            const auto as = [&](Output value, DType to) { return g.AddOp("Cast", {value}, {{"DstT", to}}); };
+            const Output product = g.AddOp("MatMul", {as(in, dtype), as(b, dtype)},
+                                           {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+            return as(product, DType::kFloat32);
+          },
+          most);
+    }
+  }
+  Compare(
+      "no inner elements", Numbers({3, 0}),
+      [&](GraphBuilder& g, Output in) {
+        return g.AddOp("MatMul", {in, Const(g, Numbers({0, 4}))});
+      },
+      0);
+}
+
+TEST_F(OpsTest, BiasesOfBothFormats) {
+  const Tensor x = Numbers({2, 3, 4, 3});
+  for (const char* format : {"NHWC", "NCHW"}) {
+    Compare(
+        "BiasAdd", x,
+        [&](GraphBuilder& g, Output in) {
+          return g.AddOp("BiasAdd", {in, Const(g, Numbers({3}))}, {{"data_format", std::string(format)}});
+        },
+        0);
+    Compare("BiasAddGrad", x, [&](GraphBuilder& g, Output in) {
+      return g.AddOp("BiasAddGrad", {in}, {{"data_format", std::string(format)}});
+    });
+  }
+}
+
+TEST_F(OpsTest, CrossEntropyOfDistributions) {
+  for (const int output : {0, 1}) {
+    for (const Shape& labels : {Shape({6, 5}), Shape({1, 5})}) {
+      Compare("SoftmaxCrossEntropyWithLogits", Numbers({6, 5}), [&](GraphBuilder& g, Output in) {
+        return g.AddNode("SoftmaxCrossEntropyWithLogits", {in, Const(g, Numbers(labels))})->output(output);
+      });
+    }
+  }
+}
+
+// It is right, and slow: there and back.
+TEST_F(OpsTest, AnOpWithoutAKernelComputesOnTheHost) {
+  ASSERT_THAT(NamesOfCudaOps(), Not(Contains("Softplus")));
+  Compare(
+      "Softplus", Numbers({2, 3}),
+      [](GraphBuilder& g, Output in) { return Relu(g, g.AddOp("Softplus", {Relu(g, in)})); }, 0);
+  EXPECT_EQ(counts_.in, 2);
+  EXPECT_EQ(counts_.out, 2);
+}
+
+TEST_F(CudaSessionTest, AnIntegerVariableCountsOnTheDevice) {
+  Place gpu(Gpus(1));
+  ModelVariable steps;
+  Node *add = nullptr, *subtract = nullptr;
+  {
+    auto scope = gpu.g.DeviceScope("/gpu:0");
+    steps = MakeVariable(gpu.g, "steps", Tensor::Scalar(int64_t{40}));
+    add = gpu.g.AddNode("AssignAddVariableOp", {steps.handle, Const(gpu.g, int64_t{3})});
+    subtract = gpu.g.AddNode("AssignSubVariableOp", {steps.handle, Const(gpu.g, int64_t{1})});
+  }
+  ASSERT_TRUE(gpu.session().Run({}, {}, {steps.initializer}).ok());
+  for (Node* const node : {add, subtract}) ASSERT_TRUE(gpu.session().Run({}, {}, {node}).ok());
+  const auto result = gpu.session().Run({}, {steps.value});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ((*result)[0].scalar<int64_t>(), 42);
+}
+
+// Its elements are on the GPU, where no kernel of the host can change them.
+TEST_F(CudaSessionTest, AnUpdateWithoutAKernelIsRefusedOnAGpu) {
+  Place gpu(Gpus(1));
+  ModelVariable rows;
+  Node* update = nullptr;
+  {
+    auto scope = gpu.g.DeviceScope("/gpu:0");
+    rows = MakeVariable(gpu.g, "rows", Tensor::Vector<float>({1, 2}));
+    update = gpu.g.AddNode("ResourceScatterAdd", {rows.handle, Const(gpu.g, Tensor::Vector<int32_t>({1})),
+                                                  Const(gpu.g, Tensor::Vector<float>({3}))});
+  }
+  ASSERT_TRUE(gpu.session().Run({}, {}, {rows.initializer}).ok());
+  const absl::Status status = gpu.session().Run({}, {}, {update}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_THAT(status.message(),
+              HasSubstr("GPUs have no kernel for ResourceScatterAdd: place the variable on a CPU"));
+}
+
+TEST_F(CudaSessionTest, ARuntimeHasGpusOrFakeOnes) {
+  RuntimeOptions both = Gpus(1);
+  both.num_fake_gpus = 2;
+  EXPECT_EQ(Runtime::Create(both).status(),
+            absl::InvalidArgumentError(
+                "a runtime has GPUs or fake ones, not both: num_gpus is 1 and num_fake_gpus is 2"));
+  EXPECT_EQ(Runtime::Create({.num_gpus = 65}).status().message(), "a runtime has 0 to 64 GPUs, got 65");
+  const absl::Status status = Runtime::Create(Gpus(3)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(), "num_gpus is 3: this machine has 2 that Weir computes on");
+}
+
+}  // namespace
+}  // namespace weir
