@@ -32,7 +32,8 @@ View Membership::ViewSince(const ViewNumber& known) const {
   for (const auto& [task, peer] : peers_) {
     // One that only others have heard has no life here, and may still be done.
     if (peer.changed == 0 || peer.changed <= view.since) continue;
-    const std::string why = peer.state == State::kLost ? peer.why : std::string(peer.is_hearsay ? kHearsay : "");
+    const std::string why =
+        peer.state == State::kLost ? peer.why : std::string(peer.is_hearsay ? kHearsay : "");
     view.members.push_back(
         {task, peer.incarnation, peer.state, peer.is_leaving, why, guests_.AddressOf(task)});
   }
