@@ -463,10 +463,10 @@ void WorkerService::BeginRestore(Request& request) {
   if (absl::Status status = request.reader.Finish("a restore"); !status.ok()) return Reply(request, status);
   request.call->Compute([this, id, request] {  // waits for updates that are just applied
     const Incarnation owner = request.envelope.sender_incarnation;
-    restorer_.Set(request.envelope.sender, owner);
-    worker_.BeginRestore(id, owner);
+    const absl::Status begun = restorer_.Begin(membership_, request.envelope.sender, owner,
+                                               [&] { worker_.BeginRestore(id, owner); });
     GiveUpRestoreOfEarlierLife();
-    Reply(request, absl::OkStatus());
+    Reply(request, begun);
   });
 }
 
