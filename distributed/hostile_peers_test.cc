@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/test_answer.h"
@@ -212,6 +213,40 @@ TEST_P(ServerTest, ATaskOfAnotherVersionIsRefusedByName) {
       absl::StrCat("ps:0: worker:1 runs Weir 0.0.9, and ps:0 runs Weir ", WEIR_VERSION, ": they understand");
   EXPECT_THAT(printed, HasSubstr(line));
   EXPECT_EQ(printed.find(line), printed.rfind(line));
+}
+
+// What a session in the ps's own process has registered is of nobody else.
+TEST_P(ServerTest, NoOtherTaskEndsWhatTheTasksOwnSessionsRun) {
+  auto ps = Start({"ps", 0});
+  Worker& own = *ps->target().workers[0];
+  ASSERT_NE(own.owners(), nullptr) << "it is another task's";
+  PartitionSpec spec;
+  spec.plan = 5;
+  auto graph = std::make_unique<Graph>(ps->runtime().ops());
+  Node* node = graph
+                   ->AddNode({.op = "Const",
+                              .name = "c",
+                              .attrs = {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}}})
+                   .value();
+  graph->SetAssignedDevice(node, DeviceName::Parse(kPsDevice).value());
+  spec.graphs.push_back(std::move(graph));
+  ASSERT_TRUE(own.RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  Attacker attacker(ConnectToPs(), {"worker", 1});
+  WireWriter cancel, deregister;
+  EncodeCancel(5, 1, absl::CancelledError("enough"), &cancel);
+  EXPECT_TRUE(attacker.Call(kCancelStepMethod, cancel.Take()).ok());
+  absl::Notification done;
+  absl::Status status;
+  own.RunPartition({.plan = 5, .step_id = 1, .deadline = absl::Now() + absl::Seconds(20)},
+                   [&](const absl::Status& run) {
+                     status = run;
+                     done.Notify();
+                   });
+  done.WaitForNotification();
+  EXPECT_TRUE(status.ok()) << status;
+  deregister.Fixed64(5);
+  EXPECT_TRUE(attacker.Call(kDeregisterPartitionMethod, deregister.Take()).ok());
+  EXPECT_EQ(ps->local_worker().num_plans(), 1);
 }
 
 TEST_P(ServerTest, ATaskSendsOnlyItsOwnTensors) {

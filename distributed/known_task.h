@@ -14,6 +14,7 @@ namespace weir {
 
 struct KnownTask {
   MemberState state = MemberState::kUnknown;
+  bool is_hearsay = false;  // it is done, as only others say: it is alive when it is heard
   bool is_leaving = false;
   Incarnation incarnation = 0;
   absl::Time heard = absl::InfinitePast();
@@ -25,7 +26,11 @@ struct KnownTask {
   std::string failure;            // what it has said when it left
   uint64_t changed = 0;           // of the authority: in which view
   Incarnation alive_in_view = 0;  // of the others: the authority whose view lists this life as alive
-  Incarnation reported_done = 0;  // of the authority: the life that others say was done
+  Incarnation reported_done = 0;  // of the authority: the life that others say was done, while it gathered
+  absl::Time reported_at = absl::InfinitePast();
+
+  // Nothing that is heard of that life changes it any more.
+  bool HasSaidDone() const { return state == MemberState::kDone && !is_hearsay; }
 };
 
 using KnownTasks = std::map<TaskName, KnownTask>;

@@ -151,15 +151,23 @@ absl::Status Membership::OnDone(const TaskName& task, Incarnation incarnation) {
   return Renew(task, incarnation, State::kDone);
 }
 
-void Membership::OnReportedDone(const TaskName& task, Incarnation life) {
+void Membership::OnReportedDone(const TaskName& from, const TaskName& task, Incarnation life) {
   absl::MutexLock lock(&mutex_);
   const auto found = peers_.find(task);
   if (!is_authority_ || found == peers_.end() || task == options_.self || !IsTrainingJob(task.job)) return;
   KnownTask& peer = found->second;
-  if (peer.incarnation != 0 && peer.incarnation != life) return;
-  peer.reported_done = life;
-  if (peer.state != State::kUnknown && peer.state != State::kLost) return;
+  const bool was_heard = peer.incarnation != 0;
+  if (was_heard && peer.incarnation != life) return;
+  const bool is_trusted = !options_.names_are_proven || from.job == "ps";
+  if (is_settled_ && (was_heard || !is_trusted)) return;
+  if (is_trusted && !is_settled_) {
+    peer.reported_done = life;
+    peer.reported_at = options_.environment->SteadyNow();
+  }
+  const bool may_be_done = peer.state == (was_heard ? State::kLost : State::kUnknown);
+  if (!may_be_done || (was_heard && !is_trusted)) return;
   peer.state = State::kDone;
+  peer.is_hearsay = true;
   NoteChangeLocked(&peer);
 }
 
@@ -202,14 +210,19 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
       if (is_new_guest) guests_.OnLife(task, incarnation);
       peer->place_until = absl::InfinitePast();
     }
-    if (is_new || (peer->state != State::kDone && peer->state != state)) {
+    const absl::Time now = options_.environment->SteadyNow();
+    // Others said that it is done, and it has been silent: so it was not.
+    const bool is_refuted = !is_new && peer->is_hearsay;
+    if (is_refuted || now > peer->reported_at + options_.lease + kLongestEnd) peer->reported_done = 0;
+    if (is_new || is_refuted || (peer->state != State::kDone && peer->state != state)) {
       peer->state = state;
+      peer->is_hearsay = false;
       NoteChangeLocked(peer);
       if (state == State::kDone) done.push_back({task, incarnation, absl::OkStatus()});
     }
     // Others do not let it in before they have heard of it.
     if (is_new_guest) last_loss_ = view_.number;
-    peer->heard = options_.environment->SteadyNow();
+    peer->heard = now;
     peer->lease_end = peer->heard + options_.lease;
   }
   Report(losses);
@@ -251,6 +264,7 @@ void Membership::EndLifeLocked(const TaskName& task, KnownTask* peer, State stat
     losses->push_back({task, peer->incarnation, state == State::kLeft ? HasLeft(task) : Lost(task, why)});
   }
   peer->state = state;
+  peer->is_hearsay = false;
   peer->why = std::move(why);
   peer->lost_since = options_.environment->SteadyNow();
   NoteChangeLocked(peer);
@@ -263,7 +277,9 @@ void Membership::LoseLocked(const TaskName& task, KnownTask* peer, std::string w
   const bool has_left =
       peer->is_leaving && peer->failure.empty() && IsTrainingJob(task.job) && task != chief_;
   EndLifeLocked(task, peer, has_left ? State::kLeft : State::kLost, std::move(why), losses);
-  if (peer->reported_done == peer->incarnation) peer->state = State::kDone;
+  if (peer->reported_done != peer->incarnation) return;
+  peer->state = State::kDone;
+  peer->is_hearsay = true;
 }
 
 void Membership::NoteChangeLocked(KnownTask* peer) {

@@ -38,6 +38,9 @@
 // before that waits for those only that still run: they may be saving what it holds. So a task that ends
 // without being done, and may be started again, says that it leaves.
 //
+// That a task is done it says itself, or others do, of one that was not heard since the authority was started
+// (OnReportedDone). Views say which. What only others say is over when the task is heard in the same life.
+//
 // Guarantee: after a life has been refused because of a greater one it is never heard again, and a life is
 // not reported as lost after it said that it was done. If this process was itself stopped for a while
 // (suspended, starved), it gives everybody a new lease instead of declaring them all lost. Views are applied
@@ -199,10 +202,14 @@ class Membership {
   // The task leaves in good order. Same errors as OnSignOfLife.
   absl::Status OnDone(const TaskName& task, Incarnation incarnation);
 
-  // Of an authority that was started again: another task says that this one was done in that life. It is
-  // believed of a training task that was not heard here, and of one that was lost in that life, or is lost
-  // later. It ends nobody: a task that is heard itself, in whatever life, is alive.
-  void OnReportedDone(const TaskName& task, Incarnation life);
+  // Of an authority that was started again: `from` says that another task was done in that life. It is
+  // believed of a training task that was not heard here, and, if it is said while this authority gathers, of
+  // one that was lost in that life, or is lost soon: it may be telling the others just now, for a lease and
+  // kLongestEnd at most. It ends nobody: a task that is heard itself, in whatever life, is alive, and was not
+  // done if it had been silent for a lease. Where names are proven a task other than a ps is believed only
+  // while this authority gathers, of tasks that were not heard here.
+  void OnReportedDone(const TaskName& from, const TaskName& task, Incarnation life);
+  static constexpr absl::Duration kLongestEnd = absl::Seconds(30);
 
   // The task is about to end and may come again. It counts as alive until its lease runs out, but is not
   // waited for after RequestLeave. A worker that has not failed and is not the chief has left then; others

@@ -221,7 +221,7 @@ void MembershipService::Join(const Request& request, const JoinCall& call) {
   if (!life.ok()) return Reply(request, life.status());
   if (envelope.sender_incarnation != 0) {
     // Only the task itself can say it of a life that is heard here.
-    for (const auto& [task, done] : call.done) membership_.OnReportedDone(task, done);
+    for (const auto& [task, done] : call.done) membership_.OnReportedDone(envelope.sender, task, done);
     NoteKnown(envelope.sender, call.view);
   }
   if (envelope.sender_incarnation == 0) NoteDifferences(envelope.sender, call);

@@ -451,9 +451,9 @@ TEST_F(MembershipTest, ALifeThatNobodyGrantsIsRefused) {
 TEST_F(MembershipTest, NobodySaysOfALiveTaskThatItIsDone) {
   ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
   for (const Incarnation life : {Incarnation{10}, Incarnation{11}, Incarnation{12}, ~Incarnation{0}}) {
-    members.OnReportedDone(kW0, life);
-    members.OnReportedDone(kPs, life);
-    members.OnReportedDone({"worker", 9}, life);
+    members.OnReportedDone(kW1, kW0, life);
+    members.OnReportedDone(kW1, kPs, life);
+    members.OnReportedDone(kW1, {"worker", 9}, life);
   }
   EXPECT_EQ(members.state(kW0), State::kAlive);
   EXPECT_EQ(members.incarnation_of(kW0), 11u);
@@ -467,10 +467,85 @@ TEST_F(MembershipTest, NobodySaysOfALiveTaskThatItIsDone) {
   EXPECT_EQ(members.state(kW0), State::kAlive);
 }
 
+TEST_F(MembershipTest, WhoWasOnlySilentIsNotDoneThoughOthersSaidSo) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  members.OnReportedDone(kW1, kW0, 11);
+  ASSERT_TRUE(members.OnDone(kW1, 21).ok());
+  Pass(12);
+  EXPECT_EQ(members.state(kW0), State::kDone);
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());  // its link was cut
+  EXPECT_EQ(members.state(kW0), State::kAlive);
+  EXPECT_FALSE(HasEnded());
+  Pass(12);
+  EXPECT_EQ(members.state(kW0), State::kLost) << "they were wrong";
+  members.OnReportedDone(kW1, kW0, 11);
+  EXPECT_EQ(members.state(kW0), State::kLost) << "it has gathered";
+  ASSERT_TRUE(members.OnDone(kW0, 11).ok());
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  EXPECT_EQ(members.state(kW0), State::kDone) << "what it says itself stays";
+}
+
+TEST_F(MembershipTest, WhatOthersSayOfALiveTaskCountsOnlyOfItsEnd) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  members.OnReportedDone(kW1, kW0, 11);
+  for (int i = 0; i < 12; ++i) {
+    Pass(5);
+    ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());  // nobody takes so long to say that it is done
+  }
+  Pass(12);
+  EXPECT_EQ(members.state(kW0), State::kLost);
+  // It was told after it had gathered.
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 21).ok());
+  members.OnReportedDone(kW0, kW1, 21);
+  Pass(12);
+  EXPECT_EQ(members.state(kW1), State::kLost);
+}
+
+TEST_F(MembershipTest, WhereNamesAreProvenAWorkerSaysOnlyOfTheUnheardThatTheyAreDone) {
+  Membership proven({.self = kPs,
+                     .cluster = ClusterSpec::FromFlag("ps|h:1;h:4,worker|h:2;h:3;h:5").value(),
+                     .lease = absl::Seconds(10),
+                     .environment = &environment,
+                     .names_are_proven = true});
+  const auto pass = [&] {
+    for (int i = 0; i < 12; ++i) {
+      scheduler.RunFor(absl::Seconds(1));
+      proven.CheckLeases();
+    }
+  };
+  const TaskName w2{"worker", 2};
+  ASSERT_TRUE(proven.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(proven.OnSignOfLife(kW1, 21).ok());
+  proven.OnReportedDone(kW1, kW0, 11);
+  proven.OnReportedDone(kW1, w2, 31);
+  proven.OnReportedDone({"ps", 1}, kW1, 21);
+  EXPECT_EQ(proven.state(w2), State::kDone);
+  pass();
+  EXPECT_EQ(proven.state(kW0), State::kLost);
+  EXPECT_EQ(proven.state(kW1), State::kDone);
+  proven.OnReportedDone(kW1, kW0, 11);
+  EXPECT_EQ(proven.state(kW0), State::kLost);
+  // One that was cut off while it gathered may tell later, if it is a ps.
+  Membership later({.self = kPs,
+                    .cluster = proven.cluster(),
+                    .lease = absl::Seconds(10),
+                    .environment = &environment,
+                    .names_are_proven = true});
+  for (int i = 0; i < 12; ++i) {
+    scheduler.RunFor(absl::Seconds(1));
+    later.CheckLeases();
+  }
+  ASSERT_FALSE(later.IsGathering());
+  later.OnReportedDone(kW1, kW0, 11);
+  EXPECT_EQ(later.state(kW0), State::kUnknown);
+  later.OnReportedDone({"ps", 1}, kW0, 11);
+  EXPECT_EQ(later.state(kW0), State::kDone);
+}
+
 TEST_F(ViewTest, AnAuthorityThatWasRestartedIsToldWhoWasDone) {
   Beat(authority);
-  authority.OnReportedDone(kW0, ~Incarnation{0});
-  authority.OnReportedDone(kW1, 21);
+  authority.OnReportedDone({"ps", 1}, kW0, ~Incarnation{0});
+  authority.OnReportedDone({"ps", 1}, kW1, 21);
   EXPECT_FALSE(authority.AwaitEndOfJob(scheduler.now())) << "they may come while it gathers";
   Beat(authority);
   EXPECT_EQ(ps1.state(kW0), State::kDone);
@@ -482,6 +557,50 @@ TEST_F(ViewTest, AnAuthorityThatWasRestartedIsToldWhoWasDone) {
   PassWith(&authority, 6);
   EXPECT_TRUE(authority.AwaitEndOfJob(scheduler.now()));
   EXPECT_TRUE(ps1.AwaitEndOfJob(scheduler.now()));
+}
+
+// The chief was silent for a lease, and others had said that it was done. It trained on, and everybody
+// believed that it was done.
+TEST_F(ViewTest, WhatOnlyOthersSaidOfATaskIsOverWhenItIsHeardAgain) {
+  ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(authority.OnDone(kW1, 21).ok());
+  Beat(authority);
+  authority.OnReportedDone(kW1, kW0, 11);
+  PassWith(&authority, 12);
+  EXPECT_EQ(ps1.state(kW0), State::kDone);
+  EXPECT_THAT(ps1_losses, ElementsAre("worker:0 was lost: others say so"));
+  EXPECT_THAT(ps1_done, ElementsAre("worker:1"));
+  EXPECT_THAT(ps1.DoneLives(), ElementsAre(std::pair(kW0, Incarnation{11}), std::pair(kW1, Incarnation{21})));
+  ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  Beat(authority);
+  EXPECT_EQ(ps1.state(kW0), State::kAlive);
+  EXPECT_EQ(ps1.state(kW1), State::kDone);
+  EXPECT_FALSE(authority.AwaitEndOfJob(scheduler.now()));
+  EXPECT_FALSE(ps1.AwaitEndOfJob(scheduler.now()));
+  ASSERT_TRUE(authority.OnDone(kW0, 11).ok());
+  Beat(authority);
+  EXPECT_EQ(ps1.state(kW0), State::kDone);
+  EXPECT_THAT(ps1_done, ElementsAre("worker:1", "worker:0"));
+  // An authority that is started anew hears it say so to others.
+  Membership next({kPs, ClusterSpec::FromFlag(kSpec).value(), absl::Seconds(10), &environment});
+  ASSERT_TRUE(next.OnSignOfLife(kW0, 11).ok());
+  Beat(next);
+  EXPECT_EQ(next.state(kW0), State::kAlive);
+  EXPECT_EQ(ps1.state(kW0), State::kDone);
+  next.OnReportedDone({"ps", 1}, kW0, 11);
+  PassWith(&next, 12);
+  EXPECT_EQ(next.state(kW0), State::kDone);
+}
+
+// It is heard by a task that the authority has told that it is done.
+TEST_F(ViewTest, WhoIsHeardIsAliveThoughOthersSaidThatItIsDone) {
+  ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  Beat(authority);
+  authority.OnReportedDone(kW1, kW0, 11);
+  PassWith(&authority, 12);
+  ASSERT_EQ(ps1.state(kW0), State::kDone);
+  ASSERT_TRUE(ps1.OnSignOfLife(kW0, 11).ok());
+  EXPECT_EQ(ps1.state(kW0), State::kAlive);
 }
 
 TEST_F(ViewTest, TheLastViewSaysThatATrainingAuthorityIsDone) {

@@ -4,6 +4,12 @@
 #include "distributed/task_config.h"
 
 namespace weir {
+namespace {
+
+// Member::why of one that is done.
+constexpr absl::string_view kHearsay = "others say so";
+
+}  // namespace
 
 ViewNumber Membership::view() const {
   absl::MutexLock lock(&mutex_);
@@ -28,8 +34,10 @@ View Membership::ViewSince(const ViewNumber& known) const {
   for (const auto& [task, peer] : peers_) {
     // One that only others have heard has no life here, and may still be done.
     if (peer.changed == 0 || peer.changed <= view.since) continue;
-    view.members.push_back({task, peer.incarnation, peer.state, peer.is_leaving,
-                            peer.state == State::kLost ? peer.why : std::string(), guests_.AddressOf(task)});
+    const std::string why =
+        peer.state == State::kLost ? peer.why : std::string(peer.is_hearsay ? kHearsay : "");
+    view.members.push_back(
+        {task, peer.incarnation, peer.state, peer.is_leaving, why, guests_.AddressOf(task)});
   }
   return view;
 }
@@ -88,11 +96,13 @@ void Membership::ApplyMemberLocked(const Member& member, Incarnation authority, 
     if (peer.incarnation != 0) EndEarlierLifeLocked(member.task, &peer, losses);
     peer.incarnation = member.life;
     peer.state = State::kUnknown;
+    peer.is_hearsay = false;
     peer.lease_end = options_.environment->SteadyNow() + options_.lease;
   }
   peer.is_leaving = member.is_leaving;
   peer.alive_in_view = member.state == State::kAlive ? authority : 0;
-  if (peer.state == State::kDone || peer.state == member.state) return;
+  const bool is_hearsay = member.state == State::kDone && !member.why.empty();
+  if (peer.HasSaidDone() || (peer.state == member.state && peer.is_hearsay == is_hearsay)) return;
   switch (member.state) {
     case State::kUnknown:
       return;
@@ -100,10 +110,15 @@ void Membership::ApplyMemberLocked(const Member& member, Incarnation authority, 
     case State::kLeft:
       return EndLifeLocked(member.task, &peer, member.state, member.why, losses);
     case State::kDone:
-      if (member.life != 0) done->push_back({member.task, member.life, absl::OkStatus()});
+      // It may only be silent.
+      if (is_hearsay && peer.state == State::kAlive) {
+        EndLifeLocked(member.task, &peer, State::kLost, member.why, losses);
+      }
+      if (member.life != 0 && !is_hearsay) done->push_back({member.task, member.life, absl::OkStatus()});
       [[fallthrough]];
     case State::kAlive:
       peer.state = member.state;
+      peer.is_hearsay = is_hearsay;
   }
 }
 
@@ -115,6 +130,7 @@ void Membership::IssueLastView() {
   if (!IsTrainingJob(options_.self.job)) return;
   own->second.incarnation = incarnation_;
   own->second.state = State::kDone;
+  own->second.is_hearsay = false;
   own->second.changed = view_.number;
 }
 

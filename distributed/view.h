@@ -35,7 +35,7 @@ struct Member {
   Incarnation life = 0;
   MemberState state = MemberState::kUnknown;
   bool is_leaving = false;
-  std::string why;      // of one that is lost
+  std::string why;      // of one that is lost; of one that is done, if only others say so: that they do
   std::string address;  // of a guest (guests.h) that is there; the cluster spec has those of the others
 };
 

@@ -401,7 +401,7 @@ void WorkerService::CancelStep(Request& request) {
   absl::StatusOr<CancelRequest> cancel = DecodeCancel(&request.reader);
   absl::Status status = cancel.status();
   if (status.ok()) status = CheckOwner(request.envelope, cancel->plan);
-  if (status.ok()) {
+  if (status.ok() && HasPlan(cancel->plan)) {
     CancelBeforeItBegins(*cancel);
     worker_.CancelStep(cancel->plan, cancel->step_id, cancel->reason);
   }
@@ -433,13 +433,14 @@ void WorkerService::DeregisterPartition(Request& request) {
   absl::Status status = request.reader.Finish("a deregistration");
   if (status.ok()) status = CheckOwner(request.envelope, plan);
   if (status.ok()) {
+    bool had_it = false;
     {
       absl::MutexLock lock(&mutex_);
-      plans_.erase(plan);
+      had_it = plans_.erase(plan) > 0;
       deregistered_.emplace_back(request.envelope.sender_incarnation, plan);
       if (deregistered_.size() > kRememberedPlans) deregistered_.pop_front();
     }
-    worker_.DeregisterPartition(plan);
+    if (had_it) worker_.DeregisterPartition(plan);
   }
   Reply(request, status);
 }
@@ -462,10 +463,10 @@ void WorkerService::BeginRestore(Request& request) {
   if (absl::Status status = request.reader.Finish("a restore"); !status.ok()) return Reply(request, status);
   request.call->Compute([this, id, request] {  // waits for updates that are just applied
     const Incarnation owner = request.envelope.sender_incarnation;
-    restorer_.Set(request.envelope.sender, owner);
-    worker_.BeginRestore(id, owner);
+    const absl::Status begun = restorer_.Begin(membership_, request.envelope.sender, owner,
+                                               [&] { worker_.BeginRestore(id, owner); });
     GiveUpRestoreOfEarlierLife();
-    Reply(request, absl::OkStatus());
+    Reply(request, begun);
   });
 }
 

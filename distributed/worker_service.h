@@ -128,8 +128,8 @@ class WorkerService {
   // away.
   void ForgetMessagesIfOver(const Envelope& sender);
 
-  // PermissionDenied for another task than the owner of the plan, or another life of it. OK for an unknown
-  // plan.
+  // PermissionDenied for another task than the owner of the plan, or another life of it. OK for a plan that
+  // no task has here: it is unknown, or of a session of this task itself, which others have no part in.
   absl::Status CheckOwner(const Envelope& envelope, PlanId plan) const;
   // Whether a plan that has been compiled is not wanted any more: its owner is lost, or has deregistered it
   // meanwhile.

@@ -117,8 +117,9 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
   void TellThoseWhoWait(std::string why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Says that a rank has another cluster spec; not for each time that it asks.
   void TellOfMismatch(const absl::Status& mismatch);
-  // Answers all that wait if the last rank has come.
+  // Answers all that wait if the last rank has come, and those who ask again meanwhile.
   void AnswerIfAllHaveJoined();
+  void EndForOneThatAsks(uint64_t generation, int rank);
   void TakeJoin(int rank, Incarnation life, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakePart(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakeEnd(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);

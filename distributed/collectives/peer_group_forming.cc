@@ -86,14 +86,33 @@ void PeerGroup::AnswerIfAllHaveJoined() {
     answer_ = formed;
   }
   BeginGeneration(formed);  // first: the others may send at once
+  std::vector<Join> repeated;
+  std::optional<int> asks_anew;
   {
     absl::MutexLock lock(&mutex_);
     is_answering_ = false;
+    // Who has asked meanwhile has found no generation that it could end.
+    for (auto it = joined_.begin(); it != joined_.end();) {
+      if (it->second.attempt == answered_[it->first]) {
+        repeated.push_back(std::move(it->second));
+        it = joined_.erase(it);
+      } else {
+        asks_anew = (it++)->first;
+      }
+    }
   }
   const std::string body = EncodeFormed(formed);
   for (const auto& [rank, join] : joined) {
     if (join.call != nullptr) Reply(*join.call, absl::OkStatus(), body);
   }
+  for (const Join& join : repeated) Reply(*join.call, absl::OkStatus(), body);
+  RunScope scope;
+  if (asks_anew) EndForOneThatAsks(formed.generation, *asks_anew);
+}
+
+void PeerGroup::EndForOneThatAsks(uint64_t generation, int rank) {
+  group_->EndGeneration(generation,
+                        absl::AbortedError(absl::StrCat(group_->NameOf(rank), " forms the group anew")));
 }
 
 std::string PeerGroup::EncodeFormed(const Formed& formed) {
@@ -274,8 +293,7 @@ void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
   if (superseded != nullptr) Reply(*superseded, absl::UnavailableError("asked again"));
   RunScope scope;
   // Not one that has begun since: it is the answer to this question.
-  group_->EndGeneration(current,
-                        absl::AbortedError(absl::StrCat(group_->NameOf(rank), " forms the group anew")));
+  EndForOneThatAsks(current, rank);
   AnswerIfAllHaveJoined();
 }
 

@@ -1,8 +1,12 @@
 #include "distributed/collectives/peer_group.h"
 
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +14,7 @@
 #include "distributed/cluster_spec.h"
 #include "distributed/membership.h"
 #include "distributed/peers/peers.h"
+#include "distributed/peers/worker_protocol.h"
 #include "distributed/task_name.h"
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "distributed/transport/transport.h"
@@ -112,6 +117,70 @@ TEST_F(PeerGroupTest, AnEarlierLifeOfARankThatIsLostDoesNotEndTheGroup) {
   // The life that is in the group does end it.
   ranks[1]->group().OnLoss(TaskOf(2), kSecondLife, absl::UnavailableError("it was killed"));
   EXPECT_EQ(ranks[1]->generation(), 0u);
+}
+
+// A rank's question for the group, which the test brings to rank 0, and its answer.
+class Question final : public IncomingCall {
+ public:
+  Question(int rank, Incarnation life, uint64_t attempt) {
+    WireWriter writer;
+    Envelope{TaskOf(rank), life}.EncodeTo(&writer);
+    writer.Fixed64(attempt);
+    writer.Unsigned(kSize);
+    request_.header = writer.Take();
+  }
+  const std::string& method() const override { return method_; }
+  Frame& request() override { return request_; }
+  absl::Time deadline() const override { return absl::InfiniteFuture(); }
+  std::string client() const override { return "test"; }
+  void Compute(absl::AnyInvocable<void()> work) override { work(); }
+  void Reply(absl::StatusOr<Frame>) override { is_answered_ = true; }
+  void OnCancel(std::function<void()>) override {}
+  bool is_answered() const { return is_answered_; }
+
+ private:
+  const std::string method_ = "/weir.Collective/Form";
+  Frame request_;
+  std::atomic<bool> is_answered_ = false;
+};
+
+// A rank asks again while rank 0 begins the generation: its connection broke, or it begins anew. Nobody
+// looked at its question, and it waited, and so did the others in their first collective.
+TEST_F(PeerGroupTest, ARankThatAsksAgainWhileTheGroupBeginsIsAnswered) {
+  constexpr int kRounds = 3000;
+  PeerGroup& first = ranks[0]->group();
+  const auto spin = [](int turns) {
+    for (std::atomic<int> i = 0; i < turns;) ++i;
+  };
+  int num_ended = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const bool is_anew = round % 2 == 1;
+    const uint64_t attempt = 10 * static_cast<uint64_t>(round);
+    std::thread former([&first] {
+      const absl::Status formed = static_cast<CollectiveGroup&>(first).Form(absl::Now() + absl::Minutes(1));
+      EXPECT_TRUE(formed.ok()) << formed;
+    });
+    first.Handle(std::make_shared<Question>(1, kFirstLife, attempt));
+    const auto again = std::make_shared<Question>(1, kFirstLife, is_anew ? attempt + 1 : attempt);
+    const auto last = std::make_shared<Question>(2, kFirstLife, attempt);
+    absl::SleepFor(absl::Microseconds(100));
+    std::atomic<bool> goes = false;
+    std::thread asker([&] {
+      while (!goes) {
+      }
+      spin(round % 1000);
+      first.Handle(again);
+    });
+    goes = true;
+    spin(500);
+    first.Handle(last);
+    asker.join();
+    former.join();
+    const bool has_ended = ranks[0]->generation() == 0;
+    ASSERT_TRUE(again->is_answered() || (is_anew && has_ended)) << "round " << round;
+    num_ended += has_ended;
+  }
+  EXPECT_LE(num_ended, kRounds / 2) << "the same question gets the same answer";
 }
 
 }  // namespace
