@@ -367,6 +367,35 @@ TEST_F(GraphTest, PruneKeepsOnlyWhatASignatureNeeds) {
   EXPECT_THAT(PruneToSignature(g.graph(), {x, x}, {xy}, {}).status().message(), HasSubstr("fed twice"));
 }
 
+// What is fed may have another value than the constant that a shape was inferred from.
+TEST_F(GraphTest, ShapesThatCameFromAFedConstantAreInferredAnew) {
+  Register({.name = "Fill",
+            .inputs = {"dims: int32", "value: T"},
+            .outputs = {"output: T"},
+            .attrs = {"T: type"},
+            .infer_shapes = [](ShapeInference& inference) {
+              absl::StatusOr<PartialShape> shape = inference.InputAsShape(0);
+              if (shape.ok()) inference.set_output(0, *shape);
+              return shape.status();
+            }});
+  GraphBuilder g(registry_);
+  const Tensor sizes = Tensor::Vector<int32_t>({4, 3});
+  const Output dims = g.AddOp("Const", {}, {{"value", sizes}, {"dtype", DType::kInt32}}, "dims");
+  const Output one = g.AddOp("Const", {}, {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}});
+  const Output filled = g.AddOp("Fill", {dims, one}, {}, "filled");
+  const Output product = g.AddOp("Mul", {filled, filled}, {}, "product");
+  const Output other = g.AddOp("Mul", {Source(g, {2}, "x"), one}, {}, "other");
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_EQ(product.shape(), PartialShape({4, 3}));
+  auto pruned = PruneToSignature(g.graph(), {}, {product}, {}).value();
+  EXPECT_EQ(pruned->FindNode("product")->output_shape(0), PartialShape({4, 3}));
+  pruned = PruneToSignature(g.graph(), {dims}, {product, other}, {}).value();
+  EXPECT_EQ(pruned->FindNode("filled")->input(0).node->op_name(), "_Arg");
+  EXPECT_FALSE(pruned->FindNode("filled")->output_shape(0).is_fully_known());
+  EXPECT_FALSE(pruned->FindNode("product")->output_shape(0).is_fully_known());
+  EXPECT_EQ(pruned->FindNode("other")->output_shape(0), PartialShape({2}));
+}
+
 // f(x, y) = (x * x, y * y) is called; the second call takes both outputs of the first.
 TEST_F(GraphTest, OfTheResultsOfACallOnlyThoseAreComputedThatAreNeeded) {
   Register({.name = "IdentityN",

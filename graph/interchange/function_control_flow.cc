@@ -436,9 +436,13 @@ absl::Status FunctionExpansion::AddLoop(const NodeDef& call, const CallInputs& i
     outputs.push_back(Part(call, absl::StrCat("exit_", i)));
     WEIR_RETURN_IF_ERROR(Add(call, "Exit", outputs.back(), {Port(variable.choice, 0)}, {}, variable.type));
   }
-  // A call without results is over when its loop is.
+  // A call without results is over when its loop is. A loop with effects runs also for the sake of a result
+  // that it hands on unchanged.
+  const bool has_effects = !goes_on.effects.empty() || !next.effects.empty();
   std::vector<std::string> after;
-  if (outputs.size() == first_result) after.push_back(Part(call, absl::StrCat("exit_", first)));
+  if (outputs.size() == first_result || has_effects) {
+    after.push_back(Part(call, absl::StrCat("exit_", first)));
+  }
   return AddResult(call, {outputs.begin() + first_result, outputs.end()},
                    {body.body.result_types.begin() + first_result, body.body.result_types.end()}, after);
 }

@@ -242,6 +242,32 @@ TEST(FunctionsTest, CallsInABodyThatTakeWhatDoesNotChangeWaitForTheIteration) {
   EXPECT_THAT(Inputs(**graph, "loop/_body/while/_enter_1"), ElementsAre("loop/_enter_1:0", "^loop/_pivot"));
 }
 
+// Also when only what a loop hands on unchanged is asked for.
+TEST(FunctionsTest, LoopsWithEffectsRunToTheirEndWhicheverResultIsUsed) {
+  const auto loop = [](absl::string_view of_condition, absl::string_view of_body) {
+    const std::string arguments =
+        "input_arg { name: 'i' type: DT_FLOAT } input_arg { name: 'n' type: DT_FLOAT } ";
+    return FromText(absl::StrCat(
+        kPlaceholder, Node("loop", "While", {"x", "x"}, Calls("cond", "c") + Calls("body", "b")),
+        "library { function { signature { name: 'c' ", arguments,
+        "output_arg { name: 'r' type: DT_BOOL } } ret { key: 'r' value: 'less:z:0' } ",
+        Body("less", "Less", {"i", "n"}), Body("print", "Print", {"i"}), of_condition,
+        "} function { signature { name: 'b' ", arguments,
+        "output_arg { name: 'j' type: DT_FLOAT } output_arg { name: 'm' type: DT_FLOAT } } ret { key: 'j' "
+        "value: 'add:z:0' } ret { key: 'm' value: 'n' } ",
+        Body("add", "Add", {"i", "n"}), Body("print", "Print", {"i"}), of_body, "} }"));
+  };
+  const char* const effect = "control_ret { key: 'done' value: 'print' } ";
+  for (const auto& [of_condition, of_body] : {std::pair{"", effect}, {effect, ""}}) {
+    const auto graph = loop(of_condition, of_body);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_THAT(Inputs(**graph, "loop"), ElementsAre("loop/_exit_0:0", "x:0", "^loop/_exit_0"));
+  }
+  const auto pure = loop("", "");
+  ASSERT_TRUE(pure.ok()) << pure.status();
+  EXPECT_THAT(Inputs(**pure, "loop"), ElementsAre("loop/_exit_0:0", "x:0"));
+}
+
 // As in TensorFlow: automatic control dependencies make what must run a control result.
 TEST(FunctionsTest, OnlyCallsOfFunctionsWithoutControlResultsRunAllThatHasEffects) {
   const std::string printed =

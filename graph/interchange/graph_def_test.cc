@@ -380,22 +380,89 @@ TEST(GraphDefTest, SkippedNodesAreThoseOfTheGraphDef) {
   EXPECT_THAT(names, ElementsAre("v", "product", "unknown"));
 }
 
-// Only who runs after an update, and beside the variable, reads once more.
+// Only who runs after an update, and may be beside the variable, reads once more.
 TEST(GraphDefTest, ReadsAreSharedWhereNothingIsWrittenBetween) {
   OpRegistry ops;
   RegisterVariableOps(&ops);
   Register(&ops, "Identity", {"input: T"}, {"output: T"}, {"T: type"});
   const auto graph = GraphFromGraphDefText(
-      Node("v", "VariableV2", {}, kFloatType) + Node("c", "Const", {}, kFloatType) +
-          Node("read", "Identity", {"v"}) + Node("add", "AssignAdd", {"v", "c"}) +
+      Node("v", "VariableV2", {}, absl::StrCat(kFloatType, " device: '/job:worker/device:CPU:*' ")) +
+          Node("c", "Const", {}, kFloatType) + Node("read", "Identity", {"v"}) +
+          Node("add", "AssignAdd", {"v", "c"}) +
+          Node("beside", "Mul", {"read", "c", "^add"}, "device: '/job:worker/task:0' ") +
           Node("plain", "Mul", {"read", "c"}) + Node("after", "Mul", {"read", "c", "^add"}) +
-          Node("far", "Mul", {"read", "c", "^add"}, "device: '/job:worker/task:0' "),
+          Node("far", "Mul", {"read", "c", "^add"}, "device: '/job:worker/device:GPU:0' "),
       ops);
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto source = [&](const char* name) { return (*graph)->FindNode(name)->input(0).node->name(); };
   EXPECT_EQ(source("plain"), "read");
   EXPECT_EQ(source("after"), "after/ref_read_0");
+  EXPECT_EQ(source("beside"), "beside/ref_read_0");
   EXPECT_EQ(source("far"), "read");
+}
+
+// What control flow and changes of shape make of a variable's buffer is the buffer still.
+TEST(GraphDefTest, ReadsAfterUpdatesAreMadeInBranchesAndLoops) {
+  OpRegistry ops;
+  RegisterVariableOps(&ops);
+  Register(&ops, "Identity", {"input: T"}, {"output: T"}, {"T: type"});
+  Register(&ops, "Placeholder", {}, {"output: dtype"}, {"dtype: type"});
+  Register(&ops, "Switch", {"data: T", "pred: bool"}, {"output_false: T", "output_true: T"}, {"T: type"});
+  Register(&ops, "Enter", {"data: T"}, {"output: T"},
+           {"T: type", "frame_name: string", "is_constant: bool = false"});
+  Register(&ops, "Reshape", {"tensor: T", "shape: Tshape"}, {"output: T"}, {"T: type", "Tshape: type"});
+  Register(&ops, "Shape", {"input: T"}, {"output: out_type"}, {"T: type", "out_type: type"});
+  const std::string type = "attr { key: 'T' value { type: DT_FLOAT } }";
+  const std::string loop =
+      type + "attr { key: 'frame_name' value { s: 'f' } } attr { key: 'is_constant' value { b: true } }";
+  const auto graph = GraphFromGraphDefText(
+      Node("v", "VariableV2", {}, kFloatType) + Node("c", "Const", {}, kFloatType) +
+          Node("p", "Placeholder", {}, "attr { key: 'dtype' value { type: DT_BOOL } }") +
+          Node("s", "Const", {}, "attr { key: 'dtype' value { type: DT_INT32 } }") +
+          Node("read", "Identity", {"v"}) + Node("add", "AssignAdd", {"v", "c"}) +
+          Node("switch", "Switch", {"read", "p"}, type) + Node("branch", "Mul", {"switch:1", "c", "^add"}) +
+          Node("enter", "Enter", {"switch:1"}, loop) + Node("one", "Enter", {"add"}, loop) +
+          Node("in_loop", "Mul", {"enter", "one"}) + Node("shape", "Reshape", {"read", "s"}) +
+          Node("shaped", "Mul", {"shape", "c", "^add"}),
+      ops);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto node = [&](const char* name) { return (*graph)->FindNode(name); };
+  const auto source = [&](const char* name) { return node(name)->input(0).node; };
+  EXPECT_EQ(source("branch")->op_name(), "ReadVariableOp");
+  EXPECT_THAT(source("branch")->control_inputs(), ElementsAre(node("add"), node("branch/ref_gate_0")));
+  EXPECT_EQ(source("branch/ref_gate_0"), node("switch"));
+  EXPECT_EQ(source("in_loop")->op_name(), "ReadVariableOp");
+  EXPECT_EQ(source("in_loop")->input(0).node, node("enter/ref_handle"));
+  EXPECT_EQ(source("in_loop")->control_inputs()[0], node("enter"));
+  EXPECT_EQ(source("enter/ref_handle"), node("v"));
+  EXPECT_THAT(node("enter/ref_handle")->control_inputs(), ElementsAre(node("enter/ref_gate_0")));
+  EXPECT_EQ(source("shaped")->op_name(), "Reshape");
+  EXPECT_EQ(source("shaped")->input(0).node->op_name(), "ReadVariableOp");
+  EXPECT_EQ(source("shaped")->input(1).node->input(0).node, node("shape"));
+}
+
+TEST(GraphDefTest, LaterImportsKnowTheReadsOfEarlierOnes) {
+  OpRegistry ops;
+  RegisterVariableOps(&ops);
+  Register(&ops, "Identity", {"input: T"}, {"output: T"}, {"T: type"});
+  auto graph = GraphFromGraphDefText(
+      Node("v", "VariableV2", {}, absl::StrCat(kFloatType, " device: '/device:CPU:0' ")) +
+          Node("c", "Const", {}, kFloatType) + Node("read", "Identity", {"v"}) +
+          Node("copy", "Identity", {"read"}) + Node("add", "AssignAdd", {"v", "c"}) +
+          Node("h", "VarHandleOp", {}, kFloatType) + Node("own", "ReadVariableOp", {"h"}, kFloatType),
+      ops);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  tensorflow::GraphDef more;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      Node("plain", "Mul", {"read", "c"}) + Node("after", "Mul", {"copy", "own", "^add"}) +
+          Node("far", "Mul", {"read", "c", "^add"}, "device: '/device:GPU:0' "),
+      &more));
+  ASSERT_TRUE(ImportGraphDef(more, {}, graph->get()).ok());
+  const auto input = [&](const char* name, int i) { return (*graph)->FindNode(name)->input(i).node->name(); };
+  EXPECT_EQ(input("plain", 0), "read");
+  EXPECT_EQ(input("after", 0), "after/ref_read_0");
+  EXPECT_EQ(input("after", 1), "own");
+  EXPECT_EQ(input("far", 0), "read");
 }
 
 TEST(GraphDefTest, LaterImportsKnowTheReferencesOfEarlierOnes) {

@@ -9,6 +9,7 @@
 #include "graph/interchange/input_name.h"
 #include "graph/interchange/old_handles.h"
 #include "graph/interchange/proto/graph.pb.h"
+#include "graph/types/device_name.h"
 
 namespace weir {
 namespace {
@@ -16,6 +17,9 @@ namespace {
 using ::tensorflow::DataType;
 using ::tensorflow::GraphDef;
 using ::tensorflow::NodeDef;
+
+// An attr of the reads that are made here: later GraphDefs tell them from a program's own, which are copies.
+constexpr char kReadAttr[] = "_reads_reference";
 
 enum class Role {
   kNone,      // knows nothing of references: reads the values of those it is given
@@ -115,10 +119,46 @@ bool IsMerge(const NodeDef& node) { return node.op() == "Merge"; }
 
 bool IsIdentity(const NodeDef& node) { return node.op() == "Identity"; }
 
-// Whether the read that takes the place of an Identity is where that was: without a device it is placed
-// beside the variable.
-bool StaysBeside(const std::string& variable_device, const NodeDef& identity) {
-  return identity.device().empty() || identity.device() == variable_device;
+// What a node makes of the buffer of its first input.
+enum class Passage {
+  kNone,    // something else
+  kSame,    // its output
+  kShaped,  // its output, with another shape of as many elements
+  kSwitch,  // that of its outputs which is alive
+  kEnter,   // its output in every iteration of a loop
+};
+
+Passage PassageOf(absl::string_view op) {
+  static const auto* const kByOp = new std::map<absl::string_view, Passage>{
+      {"Identity", Passage::kSame},        {"StopGradient", Passage::kSame},
+      {"PreventGradient", Passage::kSame}, {"CheckNumerics", Passage::kSame},
+      {"EnsureShape", Passage::kSame},     {"Reshape", Passage::kShaped},
+      {"ExpandDims", Passage::kShaped},    {"Squeeze", Passage::kShaped},
+      {"Switch", Passage::kSwitch},        {"Enter", Passage::kEnter},
+  };
+  const auto found = kByOp->find(op);
+  return found == kByOp->end() ? Passage::kNone : found->second;
+}
+
+// An Enter that is not constant leads to a Merge, which passes on what is alive.
+Passage PassageOf(const NodeDef& node) {
+  const Passage passage = PassageOf(node.op());
+  if (passage != Passage::kEnter) return passage;
+  const auto is_constant = node.attr().find("is_constant");
+  return is_constant != node.attr().end() && is_constant->second.b() ? passage : Passage::kNone;
+}
+
+// Of a graph's node. A later GraphDef has no consumers in loops that are there already.
+Passage PassageOf(const Node& node) {
+  const Passage passage = PassageOf(node.op_name());
+  return passage == Passage::kEnter ? Passage::kNone : passage;
+}
+
+// Whether two nodes that ask for these devices may be on the same one.
+bool MayBeTogether(const std::string& a, const std::string& b) {
+  if (a == b || a.empty() || b.empty()) return true;
+  const absl::StatusOr<DeviceName> first = DeviceName::Parse(a), second = DeviceName::Parse(b);
+  return first.ok() && second.ok() && first->MergedWith(*second).ok();
 }
 
 bool IsControl(absl::string_view input) { return absl::StartsWith(input, "^"); }
@@ -167,7 +207,9 @@ ReferenceLowering::ReferenceLowering(const GraphDef& def, const Graph& graph)
   is_needed_ = is_needed_ || !passed_handles_.is_empty();
   if (is_needed_ || !graph.has_stand_ins()) return;
   for (const NodeDef& node : def.node()) {
-    for (const std::string& input : node.input()) is_needed_ = is_needed_ || Resolve(input).has_value();
+    for (const std::string& input : node.input()) {
+      is_needed_ = is_needed_ || Resolve(input).has_value() || Resolve(input, Way::kBuffers).has_value();
+    }
   }
 }
 
@@ -178,7 +220,7 @@ const NodeDef* ReferenceLowering::Find(absl::string_view name) const {
 
 // An output that is a reference by itself: a variable's, one of control flow, one of the graph.
 std::optional<ReferenceLowering::Reference> ReferenceLowering::ResolveSource(absl::string_view name,
-                                                                             int output) const {
+                                                                             int output, Way way) const {
   if (const NodeDef* node = Find(name)) {
     const Role role = RoleOf(graph_.ops(), *node);
     if (role != Role::kVariable && role != Role::kFlow) return std::nullopt;
@@ -188,6 +230,16 @@ std::optional<ReferenceLowering::Reference> ReferenceLowering::ResolveSource(abs
                      .device = node->device()};
   }
   Node* const node = graph_.FindNode(name);
+  if (node == nullptr) return std::nullopt;
+  if (way == Way::kBuffers && output == 0 && node->FindAttr(kReadAttr) != nullptr) {
+    const Output handle = node->input(0);
+    // Without a device it is beside the variable.
+    const Node* const place = node->requested_device().is_empty() ? handle.node : node;
+    return Reference{.handle = InputNameOf(handle.node->name(), handle.index),
+                     .after = node->name(),
+                     .dtype = static_cast<int>(node->output_type(0)),
+                     .device = place->requested_device().ToString()};
+  }
   const std::optional<Output> read = graph_.StandIn({node, output});
   if (!read) return std::nullopt;
   const Output handle = read->node->input(0);
@@ -203,36 +255,95 @@ std::optional<ReferenceLowering::Reference> ReferenceLowering::Resolve(absl::str
   if (!parsed.ok() || parsed->is_control) return std::nullopt;
   // Back through the nodes that pass it on. What was found is kept for all of them, so that a long chain is
   // walked once.
-  std::vector<const NodeDef*> passed;
-  InputName place = *parsed;
+  struct Passed {
+    std::string name;
+    const NodeDef* node;  // null: of the graph
+    Passage passage;
+    std::string device;
+  };
+  std::vector<Passed> passed;
+  std::string name(parsed->node);
+  int output = parsed->output;
   std::optional<Reference> found;
   while (true) {
-    if (passed_handles_.Contains(place.node)) break;
-    const NodeDef* const node = Find(place.node);
+    if (passed_handles_.Contains(name)) break;
+    const NodeDef* const node = Find(name);
+    const Node* const imported = node == nullptr ? graph_.FindNode(name) : nullptr;
     const Role role = node == nullptr ? Role::kNone : RoleOf(graph_.ops(), *node);
-    const bool passes_buffer = way == Way::kBuffers && node != nullptr && IsIdentity(*node);
-    if (role != Role::kUpdate && role != Role::kPass && !passes_buffer) {
-      found = ResolveSource(place.node, place.output);
+    Passage passage = Passage::kNone;
+    if (role == Role::kUpdate || role == Role::kPass) {
+      passage = Passage::kSame;
+    } else if (way == Way::kBuffers && (node != nullptr || imported != nullptr)) {
+      passage = node != nullptr ? PassageOf(*node) : PassageOf(*imported);
+    }
+    if (passage == Passage::kNone) {
+      found = ResolveSource(name, output, way);
       break;
     }
-    if (place.output != 0 || node->input_size() == 0) break;
-    if (const auto known = resolved_.find({node->name(), way}); known != resolved_.end()) {
+    if (output != 0 && passage != Passage::kSwitch) break;
+    if (const auto known = resolved_.find({name, way}); known != resolved_.end()) {
       found = known->second;
       break;
     }
-    resolved_[{node->name(), way}] = std::nullopt;  // a cycle leads back to it
-    passed.push_back(node);
+    resolved_[{name, way}] = std::nullopt;  // a cycle leads back to it
+    if (imported != nullptr) {
+      passed.push_back({name, nullptr, passage, imported->requested_device().ToString()});
+      const Output next = imported->input(0);
+      name = next.node->name();
+      output = next.index;
+      continue;
+    }
+    if (node->input_size() == 0) break;
+    passed.push_back({name, node, passage, node->device()});
     const absl::StatusOr<InputName> next = ParseInputName(node->input(0));
     if (!next.ok() || next->is_control) break;
-    place = *next;
+    name = std::string(next->node);
+    output = next->output;
   }
-  for (auto node = passed.rbegin(); node != passed.rend(); ++node) {
+  for (auto each = passed.rbegin(); each != passed.rend(); ++each) {
+    const bool is_reference = each->node != nullptr && RoleOf(graph_.ops(), *each->node) != Role::kNone;
     // On another device it is a copy.
-    if (found && IsIdentity(**node) && !StaysBeside(found->device, **node)) found.reset();
-    if (found) found->after = (*node)->name();
-    resolved_[{(*node)->name(), way}] = found;
+    if (found && !is_reference && !MayBeTogether(found->device, each->device)) found.reset();
+    if (found) {
+      // Which output of a Switch is alive, its consumer knows (ProducersBefore).
+      found->after = each->passage == Passage::kSwitch ? "" : each->name;
+      found->is_shaped = found->is_shaped || each->passage == Passage::kShaped;
+      if (each->passage == Passage::kEnter) found->handle = HandleInLoop(*each->node, *found);
+    }
+    resolved_[{each->name, way}] = found;
   }
   return found;
+}
+
+// The node itself is added when something reads there.
+std::string ReferenceLowering::HandleInLoop(const NodeDef& enter, const Reference& outside) {
+  std::string name = absl::StrCat(enter.name(), "/ref_handle");
+  handles_in_loops_.insert({name, {&enter, outside.handle, outside.device, /*is_added=*/false}});
+  return name;
+}
+
+void ReferenceLowering::AddHandleInLoop(const std::string& handle) {
+  const auto found = handles_in_loops_.find(handle);
+  if (found == handles_in_loops_.end() || found->second.is_added) return;
+  found->second.is_added = true;
+  const HandleEnter added = found->second;
+  AddHandleInLoop(added.outside);
+  // Dead where the Enter beside it is.
+  std::vector<std::string> before = ControlInputs(*added.enter);
+  if (const int dtype = TypeOfSwitch(added.enter->input(0)); dtype != 0) {
+    before.push_back(AddGate(*added.enter, 0, dtype));
+  } else if (const auto source = ParseInputName(added.enter->input(0)); source.ok()) {
+    before.emplace_back(source->node);
+  }
+  NodeDef* const enter = lowered_->add_node();
+  enter->set_name(handle);
+  enter->set_op("Enter");
+  enter->set_device(added.device);
+  *enter->mutable_attr() = added.enter->attr();
+  enter->mutable_attr()->erase("_class");
+  (*enter->mutable_attr())["T"].set_type(tensorflow::DT_RESOURCE);
+  enter->add_input(added.outside);
+  AddControls(before, enter);
 }
 
 void ReferenceLowering::FindNodesAfter() {
@@ -255,6 +366,7 @@ void ReferenceLowering::FindNodesAfter() {
   };
   for (const NodeDef& node : def_.node()) {
     if (RoleOf(graph_.ops(), node) == Role::kUpdate) after_updates_.insert(node.name());
+    has_references_in_loops_ = has_references_in_loops_ || node.op() == "RefEnter";
     if (node.op() == "Switch" || node.op() == "RefSwitch") after_switches_.insert(node.name());
     for (const std::string& input : node.input()) {
       const absl::StatusOr<InputName> name = ParseInputName(input);
@@ -272,7 +384,9 @@ void ReferenceLowering::FindNodesAfter() {
 bool ReferenceLowering::RunsAfterUpdate(absl::string_view name) const {
   if (Find(name) != nullptr) return after_updates_.contains(name);
   const Node* const node = graph_.FindNode(name);
-  return node != nullptr && (node->num_inputs() > 0 || !node->control_inputs().empty());
+  if (node == nullptr) return false;
+  const bool reads_handle = node->FindAttr(kReadAttr) != nullptr && node->input(0).node->num_inputs() == 0;
+  return (node->num_inputs() > 0 && !reads_handle) || !node->control_inputs().empty();
 }
 
 void ReferenceLowering::FindVariablesOfAnyShape() {
@@ -381,8 +495,10 @@ bool ReferenceLowering::LowerIdentity(const NodeDef& node, NodeDef* lowered) {
   const Op* const op = graph_.ops().Find("ReadVariableOp");
   if (op == nullptr || node.input_size() == 0) return false;
   const std::optional<Reference> reference = Resolve(node.input(0));
-  if (!reference || !StaysBeside(reference->device, node)) return false;
+  // Without a device it is placed beside the variable.
+  if (!reference || !MayBeTogether(reference->device, node.device())) return false;
   Begin(node, *op, lowered);
+  (*lowered->mutable_attr())[kReadAttr].set_b(true);
   (*lowered->mutable_attr())["dtype"].set_type(static_cast<DataType>(reference->dtype));
   lowered->add_input(reference->handle);
   std::vector<std::string> before = ControlInputs(node);
@@ -427,7 +543,7 @@ absl::flat_hash_map<int, std::string> ReferenceLowering::AddReads(const NodeDef&
   for (int i = 0; i < reader.input_size(); ++i) {
     if (IsControl(reader.input(i)) || takes_handle(i)) continue;
     if (std::optional<Reference> reference = ReadAtUse(reader, reader.input(i))) {
-      const bool is_local = reference->device == reader.device();
+      const bool is_local = MayBeTogether(reference->device, reader.device());
       (is_local ? here : elsewhere).emplace_back(i, *std::move(reference));
     }
   }
@@ -456,6 +572,7 @@ void ReferenceLowering::AddReadsAfter(const NodeDef& reader,
   for (const auto& [input, reference] : references) {
     std::string read = absl::StrCat(reader.name(), "/ref_read_", input);
     AddRead(read, reference, after);
+    if (reference.is_shaped) read = AddShaped(reader, input, read, reference);
     reads->emplace(input, std::move(read));
   }
 }
@@ -463,9 +580,14 @@ void ReferenceLowering::AddReadsAfter(const NodeDef& reader,
 std::optional<ReferenceLowering::Reference> ReferenceLowering::ReadAtUse(const NodeDef& reader,
                                                                          const std::string& input) {
   if (std::optional<Reference> reference = Resolve(input)) return reference;
-  if (IsMerge(reader) || !RunsAfterUpdate(reader.name())) return std::nullopt;
+  if (IsMerge(reader) || (!RunsAfterUpdate(reader.name()) && !has_references_in_loops_)) return std::nullopt;
   std::optional<Reference> buffer = Resolve(input, Way::kBuffers);
-  if (!buffer || buffer->device != reader.device()) return std::nullopt;
+  // An iteration may run after all of the one before.
+  if (buffer && !RunsAfterUpdate(reader.name()) && !handles_in_loops_.contains(buffer->handle)) {
+    return std::nullopt;
+  }
+  if (!buffer || !MayBeTogether(buffer->device, reader.device())) return std::nullopt;
+  if (buffer->is_shaped && !CanBeShaped(*buffer)) return std::nullopt;
   return buffer;
 }
 
@@ -502,22 +624,58 @@ int ReferenceLowering::TypeOfSwitch(const std::string& input) const {
 
 // A control input tells only that a Switch has run, not which of its outputs is alive.
 std::string ReferenceLowering::AddGate(const NodeDef& reader, int input, int dtype) {
+  std::string name = absl::StrCat(reader.name(), "/ref_gate_", input);
+  if (!gates_.insert(name).second) return name;
   NodeDef* const gate = lowered_->add_node();
-  gate->set_name(absl::StrCat(reader.name(), "/ref_gate_", input));
+  gate->set_name(name);
   gate->set_op("Identity");
   gate->set_device(reader.device());
   (*gate->mutable_attr())["T"].set_type(static_cast<DataType>(dtype));
   gate->add_input(reader.input(input));
-  return gate->name();
+  return name;
+}
+
+bool ReferenceLowering::CanBeShaped(const Reference& reference) const {
+  std::string variable = reference.handle;
+  for (auto outside = handles_in_loops_.find(variable); outside != handles_in_loops_.end();
+       outside = handles_in_loops_.find(variable)) {
+    variable = outside->second.outside;
+  }
+  // With another number of elements it has another buffer.
+  return !any_shape_.contains(variable) && graph_.ops().Find("Reshape") != nullptr &&
+         graph_.ops().Find("Shape") != nullptr;
+}
+
+// What `reader` reads, in the shape that its input has.
+std::string ReferenceLowering::AddShaped(const NodeDef& reader, int input, const std::string& read,
+                                         const Reference& reference) {
+  const auto add = [&](const char* op, const char* suffix) {
+    NodeDef* const node = lowered_->add_node();
+    node->set_name(absl::StrCat(reader.name(), suffix, input));
+    node->set_op(op);
+    node->set_device(reader.device());
+    (*node->mutable_attr())["T"].set_type(static_cast<DataType>(reference.dtype));
+    return node;
+  };
+  NodeDef* const shape = add("Shape", "/ref_shape_");
+  (*shape->mutable_attr())["out_type"].set_type(tensorflow::DT_INT32);
+  shape->add_input(reader.input(input));
+  NodeDef* const shaped = add("Reshape", "/ref_shaped_");
+  (*shaped->mutable_attr())["Tshape"].set_type(tensorflow::DT_INT32);
+  shaped->add_input(read);
+  shaped->add_input(shape->name());
+  return shaped->name();
 }
 
 void ReferenceLowering::AddRead(const std::string& name, const Reference& reference,
                                 const std::vector<std::string>& after) {
+  AddHandleInLoop(reference.handle);
   NodeDef* const read = lowered_->add_node();
   read->set_name(name);
   read->set_op("ReadVariableOp");
   read->set_device(reference.device);
   (*read->mutable_attr())["dtype"].set_type(static_cast<DataType>(reference.dtype));
+  (*read->mutable_attr())[kReadAttr].set_b(true);
   read->add_input(reference.handle);
   std::vector<std::string> before = {reference.after};
   before.insert(before.end(), after.begin(), after.end());

@@ -19,7 +19,15 @@
 //   gets an Identity, "NODE/ref_gate_INPUT".
 // * Identity of a reference ("v/read") becomes the read itself, unless it is on another device. In TensorFlow
 //   its output is the variable's buffer, not a copy: who runs after an update sees what that has written. So
-//   a consumer on the same device that runs after any update has a read of its own here, too.
+//   a consumer that may be on the same device and runs after any update has a read of its own here, too. The
+//   same holds for what passes the buffer on: Identity, StopGradient, PreventGradient, CheckNumerics,
+//   EnsureShape; Reshape, ExpandDims and Squeeze, which give what was read their shape ("NODE/ref_shaped_0");
+//   a Switch; a constant Enter, beside which the handle gets one of its own ("ENTER/ref_handle"). The reads
+//   have an attr, by which a later GraphDef knows them.
+// * Not followed are Merge, Exit and an Enter that is not constant, and ops that pass the buffer on only for
+//   some values or shapes (Slice, StridedSlice, Transpose...): what follows them is as old as they are.
+//   Neither is a shape given to a variable whose own may change. A feed in place of "v/read" does not reach a
+//   consumer with a read of its own.
 // * Who asks for the reference by name ("v:0", "Assign:0") gets the value: a read "NODE/ref_value" is the
 //   output's stand-in (Graph::SetStandIn).
 // * Ops whose handles are references to strings (FIFOQueue, HashTable...) become their successors
@@ -67,10 +75,18 @@ class ReferenceLowering {
  private:
   // The variable that a reference refers to, and what runs before it is read.
   struct Reference {
-    std::string handle;  // as a NodeDef names an input
-    std::string after;   // a node, or empty
-    int dtype = 0;       // a tensorflow::DataType
-    std::string device;  // as asked for
+    std::string handle;      // as a NodeDef names an input
+    std::string after;       // a node, or empty
+    int dtype = 0;           // a tensorflow::DataType
+    std::string device;      // as asked for
+    bool is_shaped = false;  // whoever reads it wants the elements in another shape
+  };
+  // The Enter of a handle.
+  struct HandleEnter {
+    const tensorflow::NodeDef* enter = nullptr;  // that of the buffer, beside which it is
+    std::string outside;                         // the handle that it leads in
+    std::string device;
+    bool is_added = false;
   };
   // An output that was a reference, and the node that reads it.
   struct StandIn {
@@ -80,13 +96,16 @@ class ReferenceLowering {
   };
 
   const tensorflow::NodeDef* Find(absl::string_view name) const;
-  // Which nodes lead back to the variable: only those that pass references on, or Identities as well, whose
-  // outputs share the variable's buffer.
+  // Which nodes lead back to the variable: only those that pass references on, or also those whose outputs
+  // share the variable's buffer.
   enum class Way { kReferences, kBuffers };
 
   // What the input of a node refers to; nullopt when it is an ordinary tensor.
   std::optional<Reference> Resolve(absl::string_view input, Way way = Way::kReferences);
-  std::optional<Reference> ResolveSource(absl::string_view node, int output) const;
+  std::optional<Reference> ResolveSource(absl::string_view node, int output, Way way) const;
+  // The name of `outside`'s handle in the loop that `enter` leads into.
+  std::string HandleInLoop(const tensorflow::NodeDef& enter, const Reference& outside);
+  void AddHandleInLoop(const std::string& handle);
   bool Lower(const tensorflow::NodeDef& node, tensorflow::NodeDef* lowered);
   bool LowerInputs(const tensorflow::NodeDef& node, const Op& op, tensorflow::NodeDef* lowered);
   void LowerHandle(const tensorflow::NodeDef& node, const Op& op, tensorflow::NodeDef* lowered);
@@ -113,6 +132,9 @@ class ReferenceLowering {
   // An Assign that comes in a later GraphDef is too late.
   void FindVariablesOfAnyShape();
   bool RunsAfterUpdate(absl::string_view node) const;
+  bool CanBeShaped(const Reference& reference) const;
+  std::string AddShaped(const tensorflow::NodeDef& reader, int input, const std::string& read,
+                        const Reference& reference);
   void AddRead(const std::string& name, const Reference& reference, const std::vector<std::string>& after);
   void AddStandInsOf(const tensorflow::NodeDef& node);
 
@@ -120,9 +142,12 @@ class ReferenceLowering {
   const Graph& graph_;
   const PassedHandles passed_handles_;
   bool is_needed_ = false;
+  bool has_references_in_loops_ = false;
   absl::flat_hash_map<absl::string_view, const tensorflow::NodeDef*> nodes_;
   // Of nodes that pass a reference or a buffer on.
   absl::flat_hash_map<std::pair<std::string, Way>, std::optional<Reference>> resolved_;
+  absl::flat_hash_map<std::string, HandleEnter> handles_in_loops_;  // by name
+  absl::flat_hash_set<std::string> gates_;
   absl::flat_hash_set<std::string> any_shape_;             // handles of variables
   absl::flat_hash_set<absl::string_view> after_updates_;   // updates, and all that runs after one
   absl::flat_hash_set<absl::string_view> after_switches_;  // likewise

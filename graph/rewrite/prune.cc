@@ -38,15 +38,19 @@ class SignaturePruner {
     return absl::OkStatus();
   }
 
-  // Copies what the roots depend on, sources before consumers; loops of v1 control flow are closed
-  // afterwards.
+  // Copies what the roots depend on. What depends on a feed whose value may have been known is inferred anew,
+  // sources before consumers; loops of v1 control flow are closed afterwards.
   absl::Status CopyNeeded(absl::Span<const Output> fetches, absl::Span<Node* const> targets) {
     const std::vector<bool> needed = FindNeeded(fetches, targets);
+    FindOutdated();
     for (const auto& node : graph_.nodes()) {
-      if (needed[node->id()]) copies_[node->id()] = pruned_->AddCopy(*node, {}, {});
+      if (needed[node->id()] && !IsOutdated(*node)) {
+        copies_[node->id()] = pruned_->AddCopy(*node, {}, {});
+      }
     }
+    if (!outdated_.empty()) WEIR_RETURN_IF_ERROR(InferAnew(needed));
     for (const auto& node : graph_.nodes()) {
-      if (needed[node->id()]) WEIR_RETURN_IF_ERROR(Connect(*node));
+      if (needed[node->id()] && !IsOutdated(*node)) WEIR_RETURN_IF_ERROR(Connect(*node));
     }
     return absl::OkStatus();
   }
@@ -191,7 +195,88 @@ class SignaturePruner {
     return found == args_.end() ? nullptr : found->second;
   }
 
+  bool IsOutdated(const Node& node) const { return !outdated_.empty() && outdated_[node.id()]; }
+
+  // The shapes of these nodes may come from the value of what is fed. That of a placeholder was never known.
+  void FindOutdated() {
+    std::vector<const Node*> open;
+    for (const auto& [output, arg] : args_) {
+      if (!IsFedPlaceholder(*output.node)) open.push_back(output.node);
+    }
+    if (open.empty()) return;
+    std::vector<std::vector<const Node*>> consumers(graph_.num_nodes());
+    for (const auto& node : graph_.nodes()) {
+      for (const Output& input : node->inputs()) consumers[input.node->id()].push_back(node.get());
+    }
+    outdated_.resize(graph_.num_nodes(), false);
+    while (!open.empty()) {
+      const Node* const node = open.back();
+      open.pop_back();
+      for (const Node* consumer : consumers[node->id()]) {
+        if (outdated_[consumer->id()]) continue;
+        outdated_[consumer->id()] = true;
+        open.push_back(consumer);
+      }
+    }
+  }
+
+  absl::Status InferAnew(const std::vector<bool>& needed) {
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_.TopologicalOrder());
+    std::vector<const Node*> merges;
+    for (const Node* node : order) {
+      if (!needed[node->id()] || !IsOutdated(*node)) continue;
+      WEIR_ASSIGN_OR_RETURN(Edges edges, EdgesOf(*node));
+      bool is_open = false;
+      for (Output& input : edges.inputs) {
+        if (input) continue;
+        // The end of a loop is not there yet: what enters the loop has its type.
+        is_open = true;
+        input = *std::find_if(edges.inputs.begin(), edges.inputs.end(),
+                              [](const Output& each) { return !!each; });
+      }
+      WEIR_ASSIGN_OR_RETURN(Node* const copy, pruned_->AddNode({.op = node->op_name(),
+                                                                .name = node->name(),
+                                                                .inputs = AsArguments(*node, edges.inputs),
+                                                                .control_inputs = std::move(edges.control),
+                                                                .attrs = node->attrs(),
+                                                                .device = node->requested_device(),
+                                                                .source = node->source()}));
+      pruned_->SetAssignedDevice(copy, node->assigned_device());
+      copies_[node->id()] = copy;
+      if (is_open) merges.push_back(node);
+    }
+    for (const Node* merge : merges) WEIR_RETURN_IF_ERROR(Connect(*merge));
+    return absl::OkStatus();
+  }
+
+  // As the op's schema has them: one by one, or in lists.
+  static std::vector<InputArg> AsArguments(const Node& node, const std::vector<Output>& inputs) {
+    std::vector<InputArg> arguments;
+    auto next = inputs.begin();
+    for (const ArgDef& arg : node.op().inputs()) {
+      size_t count = 1;
+      if (!arg.number_attr.empty()) count = static_cast<size_t>(node.attr<int64_t>(arg.number_attr));
+      if (!arg.type_list_attr.empty()) count = node.attr<std::vector<DType>>(arg.type_list_attr).size();
+      const bool is_list = !arg.number_attr.empty() || !arg.type_list_attr.empty();
+      arguments.push_back(is_list ? InputArg(std::vector<Output>(next, next + count)) : InputArg(*next));
+      next += count;
+    }
+    return arguments;
+  }
+
+  struct Edges {
+    std::vector<Output> inputs;
+    std::vector<Node*> control;
+  };
+
   absl::Status Connect(const Node& node) {
+    WEIR_ASSIGN_OR_RETURN(Edges edges, EdgesOf(node));
+    pruned_->Connect(copies_[node.id()], std::move(edges.inputs), std::move(edges.control));
+    return absl::OkStatus();
+  }
+
+  // In the new graph. What has no copy yet is no node.
+  absl::StatusOr<Edges> EdgesOf(const Node& node) {
     std::vector<Output> inputs;
     inputs.reserve(node.num_inputs());
     for (const Output& input : node.inputs()) {
@@ -203,15 +288,15 @@ class SignaturePruner {
     for (const Node* before : node.control_inputs()) {
       if (!IsFedPlaceholder(*before)) control.push_back(copies_[before->id()]);
     }
-    pruned_->Connect(copies_[node.id()], std::move(inputs), std::move(control));
-    return absl::OkStatus();
+    return Edges{std::move(inputs), std::move(control)};
   }
 
   const Graph& graph_;
   std::unique_ptr<Graph> pruned_;
   std::vector<Node*> copies_;  // by id in graph_
   absl::flat_hash_map<Output, Node*> args_;
-  std::vector<bool> is_fed_;  // by id in graph_: nodes of which some output is fed
+  std::vector<bool> is_fed_;    // by id in graph_: nodes of which some output is fed
+  std::vector<bool> outdated_;  // by id in graph_; empty: none
   // Of results of calls of which not all outputs are needed.
   absl::flat_hash_map<const Node*, std::vector<bool>> needed_inputs_;
 };

@@ -21,9 +21,11 @@ inline constexpr char kResultsOfCallAttr[] = "_results_of_call";
 // A new graph with the nodes that the fetches and targets depend on. Feed i becomes an _Arg node of index i
 // that stands in for the fed output (its producer runs only if something else needs it); fetch i ends in a
 // _Retval of index i. A control edge from a fed Placeholder is dropped, since nothing waits for a feed; one
-// from any other fed node still needs that node (both as in TensorFlow). Source locations, shapes and
-// requested devices are kept. An _Arg takes the device and the shape of what it replaces, so what is fed must
-// fit that shape. A _Retval is colocated with its producer.
+// from any other fed node still needs that node (both as in TensorFlow). Source locations and
+// requested devices are kept, and shapes too, but for those of nodes that depend on a feed that is no
+// Placeholder: its value may have been known when they were inferred, so they are inferred anew. An _Arg
+// takes the device and the shape of what it replaces, so what is fed must fit that shape. A _Retval is
+// colocated with its producer.
 //
 // InvalidArgument when an output is fed twice, or is both fed and fetched ("p:0 is both fed and fetched").
 // Precondition: all are of `graph`.

@@ -375,6 +375,35 @@ def test_a_function_that_calls_itself_is_refused_and_the_rest_runs(server):
             assert session.run(tf.constant(2.0) * 3.0) == 6.0
 
 
+def test_a_loop_runs_for_its_effects(server):
+    def build():
+        v = v1.Variable(1.0, use_resource=True)
+        arguments = [tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32), tf.TensorSpec([], tf.resource)]
+
+        @tf.function(input_signature=arguments)
+        def goes_on(i, n, handle):
+            return i < 3
+
+        @tf.function(input_signature=arguments)
+        def body(i, n, handle):
+            tf.raw_ops.AssignAddVariableOp(resource=handle, value=n)
+            return i + 1, n, handle
+
+        functions = {name: function.get_concrete_function() for name, function in dict(cond=goes_on, body=body).items()}
+        for function in functions.values():
+            function.add_to_graph(tf.compat.v1.get_default_graph())
+        loop = tf.raw_ops.While(input=[tf.constant(0), tf.constant(10.0), v.handle], output_shapes=[[], [], []],
+                                parallel_iterations=10, **functions)
+        return v, loop[1]
+
+    def steps(session, model):
+        v, unchanged = model
+        session.run(v.initializer)
+        return [session.run(unchanged), session.run(v)]
+
+    assert [float(value) for value in compare(server, build, steps)] == [10.0, 31.0]
+
+
 def test_errors_name_the_node_of_the_function(server):
     with tf.Graph().as_default():
         x = v1.placeholder(tf.float32, None, "x")

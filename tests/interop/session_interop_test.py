@@ -571,6 +571,19 @@ def test_collectives_of_devices_beside_groups_of_replicas(server):
                 np.testing.assert_allclose(value, 2 * numbers(4) + 1, rtol=1e-6)
 
 
+def test_shapes_follow_what_is_fed_for_a_constant(server):
+    def build():
+        n = tf.constant(4)
+        x = tf.fill([n, 3], 2.0)
+        return n, [x, tf.broadcast_to(x, [4, 3]), tf.raw_ops.Shape(input=x), tf.size(x), tf.nn.relu(x + tf.ones([4, 3])) * 2.0]
+
+    def steps(session, model):
+        n, fetches = model
+        return [session.run(fetch, feed) for fetch in fetches for feed in ({n: 1}, {})]
+
+    compare(server, build, steps)
+
+
 def test_a_closed_session_is_over(server):
     with tf.Graph().as_default():
         x = tf.constant(1.0) + 1.0

@@ -68,10 +68,11 @@ struct Relu {
   }
 };
 
+// A product, so that a gradient that is NaN or infinite shows also where the unit is off, as in TensorFlow.
 struct ReluGrad {
   template <typename T>
   WEIR_HOST_DEVICE T operator()(T dy, T x) const {
-    return x > T(0) ? dy : T(0);
+    return dy * (x > T(0) ? T(1) : T(0));
   }
 };
 

@@ -326,8 +326,8 @@ class FusedBatchNorm final : public Kernel {
 // With n elements in a channel, s = scale / sqrt(variance + epsilon), c = x - mean:
 //   scale_backprop = sum(dy * c) / sqrt(variance + epsilon), offset_backprop = sum(dy),
 //   dx = s * (dy - sum(dy) / n - c * sum(dy * c) / n / (variance + epsilon)) in training, else s * dy.
-// After an activation (_FusedBatchNormGradEx) dy counts as 0 where its result y, input 7, is not positive;
-// the side input's gradient is that dy.
+// After an activation (_FusedBatchNormGradEx) dy is multiplied by 0 where its result y, input 7, is not
+// positive; the side input's gradient is that dy.
 template <typename T>
 class FusedBatchNormGrad final : public Kernel {
  public:

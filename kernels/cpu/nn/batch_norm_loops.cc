@@ -125,9 +125,10 @@ void NormalizePlaneOf(int64_t count, const float* x, float center, float scale, 
   });
 }
 
+// Masked as by ReluGrad (kernels/cpu/math/functions.h): 0 times what is not finite is NaN.
 template <bool kIsMasked>
 HWY_INLINE float Counted(const float* dy, const float* y, int64_t index) {
-  if constexpr (kIsMasked) return y[index] > 0.0f ? dy[index] : 0.0f;
+  if constexpr (kIsMasked) return dy[index] * (y[index] > 0.0f ? 1.0f : 0.0f);
   return dy[index];
 }
 
@@ -144,7 +145,8 @@ HWY_INLINE void ColumnSumsOf(int64_t rows, int64_t channels, const MaskedGradien
       const int64_t at = r * channels + c;
       auto dy = hn::LoadU(d, gradient.dy + at);
       if constexpr (kFlow != Flow::kPlain) {
-        dy = hn::IfThenElseZero(hn::Gt(hn::LoadU(d, gradient.y + at), hn::Zero(d)), dy);
+        const auto is_on = hn::Gt(hn::LoadU(d, gradient.y + at), hn::Zero(d));
+        dy = hn::Mul(dy, hn::IfThenElseZero(is_on, hn::Set(d, 1.0f)));
       }
       if constexpr (kFlow == Flow::kKept) hn::StoreU(dy, d, kept + at);
       sum = hn::Add(sum, dy);

@@ -89,7 +89,7 @@ void AddActivationsRecords(Suite& suite) {
     suite.Op("LeakyReluGrad").Call({Sample(d, {37}, -1, 1, 3), Sample(d, {37}, -2, 2, 4)});
   }
 
-  AddGrad(suite, "ReluGrad", kOrdered, [](double dy, double x) { return x > 0 ? dy : 0; });
+  AddGrad(suite, "ReluGrad", kOrdered, [](double dy, double x) { return dy * (x > 0); });
   for (DType d : kReals) {
     suite.Op("Relu").Call({Sample(d, {37})});
     suite.Op("ReluGrad").Call({Sample(d, {37}, -1, 1, 3), Sample(d, {37})});
@@ -98,7 +98,18 @@ void AddActivationsRecords(Suite& suite) {
   suite.Op("ReluGrad")
       .Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {3, 2})},
                "gradients is [2,3] but features is [3,2]");
-  AddGrad(suite, "Relu6Grad", kOrdered, [](double dy, double x) { return x > 0 && x < 6 ? dy : 0; });
+  AddGrad(suite, "Relu6Grad", kOrdered, [](double dy, double x) { return dy * (x > 0 && x < 6); });
+  // A gradient that is no number shows, also where the unit is off.
+  for (const char* op : {"ReluGrad", "Relu6Grad"}) {
+    for (DType d : {DType::kFloat32, DType::kFloat64}) {
+      const Tensor extremes = ExtremeNumbers(d);
+      for (const double at : {-2.0, 2.0, 8.0}) {
+        suite.Op(op).Call({.inputs = {extremes, Sample(d, {extremes.num_elements()}, at - 1, at + 1)},
+                           .check_gradient = false,
+                           .label = "extremes"});
+      }
+    }
+  }
   AddGrad(suite, "EluGrad", kReals, [](double dy, double y) { return y < 0 ? dy * (y + 1) : dy; });
   AddGrad(suite, "SeluGrad", kReals,
           [](double dy, double y) { return y < 0 ? dy * (y + kSeluScale * kSeluAlpha) : dy * kSeluScale; });

@@ -63,7 +63,7 @@ void FusedBatchNorm(Call& call) {
 // ReluGrad before FusedBatchNormGrad.
 void FusedBatchNormGrad(Call& call) {
   for (int64_t i = 0; i < call.inputs[0].size(); ++i) {
-    if (!(call.in(7)[i].real() > 0)) call.inputs[0][i] = 0;
+    call.inputs[0][i] = call.in(0)[i].real() * (call.in(7)[i].real() > 0 ? 1 : 0);
   }
   if (call.outputs.size() == 6) call.outputs[5] = call.in(0);
   Evaluate("FusedBatchNormGradV3", call);
@@ -164,6 +164,25 @@ Tensor PerChannel(int64_t channels, double low, double high, int seed) {
 void AddBatchNorm(Suite& suite) {
   OpRecord& forward = suite.Op("_FusedBatchNormEx").Reference(FusedBatchNorm);
   OpRecord& backward = suite.Op("_FusedBatchNormGradEx").Reference(FusedBatchNormGrad);
+  // A gradient that is no number shows, also where the unit is off.
+  for (const char* format : {"NHWC", "NCHW"}) {
+    const Dims dims = format[1] == 'H' ? Dims{1, 8, 2, 16} : Dims{1, 16, 8, 2};
+    std::vector<double> dy(256, 1.0), y(256, 1.0);
+    dy[3] = std::numeric_limits<double>::infinity();
+    y[3] = -1;
+    for (const bool is_training : {true, false}) {
+      backward.Call(
+          {.attrs = {{"data_format", format},
+                     {"is_training", is_training},
+                     {"activation_mode", "Relu"},
+                     {"num_side_inputs", int64_t{1}}},
+           .inputs = {Make(D::kFloat32, dims, dy), Sample(D::kFloat32, dims, -1, 3),
+                      PerChannel(16, 0.5, 2, 2), PerChannel(16, 0, 1, 4), PerChannel(16, 1, 2, 5),
+                      Make(D::kFloat32, {}, {0}), PerChannel(16, -1, 1, 3), Make(D::kFloat32, dims, y)},
+           .check_gradient = false,
+           .tolerance = ToleranceOf(D::kFloat32)});
+    }
+  }
   const auto attrs_of = [](const char* format, bool is_training) {
     return AttrMap{{"data_format", format}, {"is_training", is_training}, {"activation_mode", "Relu"}};
   };
