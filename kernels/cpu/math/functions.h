@@ -5,7 +5,10 @@
 // activation's feature x or its result y, and the gradient dy that flows into it.
 #pragma once
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <type_traits>
 
 #include "kernels/host_device.h"
 
@@ -68,11 +71,24 @@ struct Relu {
   }
 };
 
-// A product, so that a gradient that is NaN or infinite shows also where the unit is off, as in TensorFlow.
+// dy times 1 or 0: a gradient that is NaN or infinite shows also where the unit is off, as in TensorFlow. Of
+// a product with a choice GCC makes a branch, since a product may trap, and no vectors: hence the bits.
+template <typename T>
+WEIR_HOST_DEVICE T TimesOneIf(bool is_on, T dy) {
+#ifndef __CUDA_ARCH__
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    using Bits = std::conditional_t<sizeof(T) == sizeof(int32_t), int32_t, int64_t>;
+    return dy * std::bit_cast<T>(-Bits{is_on} & std::bit_cast<Bits>(T(1)));
+  }
+#endif
+  if constexpr (std::is_integral_v<T>) return is_on ? dy : T(0);
+  return dy * (is_on ? T(1) : T(0));
+}
+
 struct ReluGrad {
   template <typename T>
   WEIR_HOST_DEVICE T operator()(T dy, T x) const {
-    return dy * (x > T(0) ? T(1) : T(0));
+    return TimesOneIf(x > T(0), dy);
   }
 };
 

@@ -36,7 +36,7 @@ inline constexpr std::tuple kActivationTable{
 inline constexpr std::tuple kActivationGradTable{
     FusedGrad<kReals>("ReluGrad", 0.2f, ReluGrad()),
     FusedGrad<kReals>("Relu6Grad", 0.2f,
-                      []<typename T>(T dy, T x) { return dy * (x > T(0) && x < T(6) ? T(1) : T(0)); }),
+                      []<typename T>(T dy, T x) { return TimesOneIf((x > T(0)) & (x < T(6)), dy); }),
     FusedGrad<kFloats>("SoftsignGrad", 0.6f,
                        []<typename T>(T dy, T x) {
                          const T one_plus = T(1) + std::abs(x);

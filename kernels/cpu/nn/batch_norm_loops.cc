@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/loop_pragmas.h"
+#include "kernels/cpu/math/functions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weir {
@@ -128,7 +129,7 @@ void NormalizePlaneOf(int64_t count, const float* x, float center, float scale, 
 // Masked as by ReluGrad (kernels/cpu/math/functions.h): 0 times what is not finite is NaN.
 template <bool kIsMasked>
 HWY_INLINE float Counted(const float* dy, const float* y, int64_t index) {
-  if constexpr (kIsMasked) return dy[index] * (y[index] > 0.0f ? 1.0f : 0.0f);
+  if constexpr (kIsMasked) return elementwise::TimesOneIf(y[index] > 0.0f, dy[index]);
   return dy[index];
 }
 
