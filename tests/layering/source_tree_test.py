@@ -53,6 +53,22 @@ def read(root, path):
         return file.read()
 
 
+def hunks(patch):
+    """(file, text that a hunk takes away or leaves as it is) of each hunk of a patch in git's form."""
+    result, target, before = [], None, None
+    for line in patch.splitlines():
+        if line.startswith("+++ b/"):
+            target, before = line[len("+++ b/"):], None
+        elif line.startswith("diff --git "):
+            before = None
+        elif line.startswith("@@ "):
+            before = []
+            result.append((target, before))
+        elif before is not None and line[:1] in (" ", "-"):
+            before.append(line[1:])
+    return [(target, "\n".join(lines)) for target, lines in result]
+
+
 def untracked_by_intent(root, name):
     """Whether git ignores this entry (a scratch folder of the developer's)."""
     try:
@@ -145,6 +161,15 @@ def main():
                 for path, text in sources.items() if path != "tests/layering/source_tree_test.py"
                 for match in pattern.finditer(text)]
 
+    def planted_bugs_apply():
+        # Each takes minutes to build and find, so nothing else notices that the code has moved away under one.
+        patches = [path for path in paths if path.startswith("tests/simulation/planted/") and path.endswith(".patch")]
+        if len(patches) < 25:
+            return [f"tests/simulation/planted: {len(patches)} bugs, 25 are known"]
+        return [f"{path}: does not apply any more, {target} has no such lines:\n{before}"
+                for path in patches
+                for target, before in hunks(read(root, path)) if before not in read(root, target)]
+
     return house.run([("source_tree." + check.__name__, check) for check in (
         top_level_folders_are_the_rooms,
         includes_go_down,
@@ -155,6 +180,7 @@ def main():
         files_are_short,
         names_say_something,
         no_machine_of_ours_is_named,
+        planted_bugs_apply,
     )])
 
 
