@@ -115,8 +115,8 @@ TEST_F(WaitingFusionTest, AShapeThatSomethingWaitsForDoesNotWaitForThat) {
   const Output y = Op("Mul", {Op("Neg", {middle}), TakeNumber()});
   ASSERT_TRUE(g_.ok()) << g_.status();
   auto session = Session::Create(g_.graph(), {worker_.get()}, runtime_->kernels()).value();
-  const auto results =
-      session->Run({{x, Tensor(DType::kFloat32, {4, 3})}}, {y, put}, {}, {.timeout = absl::Seconds(20)});
+  const auto results = session->Run({{x, Tensor::FromSpan<float>({4, 3}, std::vector<float>(12, 0.0f))}},
+                                    {y, put}, {}, {.timeout = absl::Seconds(20)});
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_EQ((*results)[0].flat<float>()[0], -2);
   EXPECT_EQ((*results)[1].scalar<float>(), 12);
