@@ -44,6 +44,7 @@ SYSTEM_LIBRARIES = {
     "farmhash": "",
     "re2": "re2",
     "snappy": "",
+    "sqlite3": "sqlite3",
     "png16": "libpng",
     "jpeg": "libjpeg",
     "gif": "",
