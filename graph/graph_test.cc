@@ -14,6 +14,7 @@ namespace weir {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 absl::Status ConstShape(ShapeInference& inference) {
@@ -378,6 +379,20 @@ TEST_F(GraphTest, ShapesThatCameFromAFedConstantAreInferredAnew) {
               if (shape.ok()) inference.set_output(0, *shape);
               return shape.status();
             }});
+  Register({.name = "Identity",
+            .inputs = {"input: T"},
+            .outputs = {"output: T"},
+            .attrs = {"T: type"},
+            .infer_shapes = UnchangedShape});
+  Register({.name = "View",
+            .inputs = {"tensor: T", "sizes: int32"},
+            .outputs = {"output: T"},
+            .attrs = {"T: type"},
+            .infer_shapes = [](ShapeInference& inference) {
+              absl::StatusOr<PartialShape> shape = inference.InputAsShape(1);
+              if (shape.ok()) inference.set_output(0, *shape);
+              return shape.status();
+            }});
   GraphBuilder g(registry_);
   const Tensor sizes = Tensor::Vector<int32_t>({4, 3});
   const Output dims = g.AddOp("Const", {}, {{"value", sizes}, {"dtype", DType::kInt32}}, "dims");
@@ -385,11 +400,20 @@ TEST_F(GraphTest, ShapesThatCameFromAFedConstantAreInferredAnew) {
   const Output filled = g.AddOp("Fill", {dims, one}, {}, "filled");
   const Output product = g.AddOp("Mul", {filled, filled}, {}, "product");
   const Output other = g.AddOp("Mul", {Source(g, {2}, "x"), one}, {}, "other");
+  // Its sizes are not fed, but what passes them on is copied, too; and what comes after it is not inferred
+  // anew.
+  const Output known = g.AddOp("Const", {}, {{"value", sizes}, {"dtype", DType::kInt32}}, "known");
+  const Output view = g.AddOp("View", {filled, g.AddOp("Identity", {known})}, {}, "view");
+  const auto order = g.ControlScope({view.node});
+  const Output after = g.AddOp("Mul", {one, one}, {}, "after");
   ASSERT_TRUE(g.ok()) << g.status();
   ASSERT_EQ(product.shape(), PartialShape({4, 3}));
   auto pruned = PruneToSignature(g.graph(), {}, {product}, {}).value();
   EXPECT_EQ(pruned->FindNode("product")->output_shape(0), PartialShape({4, 3}));
-  pruned = PruneToSignature(g.graph(), {dims}, {product, other}, {}).value();
+  pruned = PruneToSignature(g.graph(), {dims}, {product, other, view, after}, {}).value();
+  EXPECT_EQ(pruned->FindNode("view")->output_shape(0), PartialShape({4, 3}));
+  EXPECT_THAT(pruned->FindNode("after")->control_inputs(), ElementsAre(pruned->FindNode("view")));
+  EXPECT_TRUE(pruned->TopologicalOrder().ok());
   EXPECT_EQ(pruned->FindNode("filled")->input(0).node->op_name(), "_Arg");
   EXPECT_FALSE(pruned->FindNode("filled")->output_shape(0).is_fully_known());
   EXPECT_FALSE(pruned->FindNode("product")->output_shape(0).is_fully_known());

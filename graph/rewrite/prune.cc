@@ -48,9 +48,13 @@ class SignaturePruner {
         copies_[node->id()] = pruned_->AddCopy(*node, {}, {});
       }
     }
-    if (!outdated_.empty()) WEIR_RETURN_IF_ERROR(InferAnew(needed));
+    // Before what is inferred anew, which looks at the values of its sources.
     for (const auto& node : graph_.nodes()) {
       if (needed[node->id()] && !IsOutdated(*node)) WEIR_RETURN_IF_ERROR(Connect(*node));
+    }
+    if (!outdated_.empty()) WEIR_RETURN_IF_ERROR(InferAnew(needed));
+    for (const auto& [node, before] : later_controls_) {
+      pruned_->AddControlInput(copies_[node->id()], copies_[before->id()]);
     }
     return absl::OkStatus();
   }
@@ -275,7 +279,7 @@ class SignaturePruner {
     return absl::OkStatus();
   }
 
-  // In the new graph. What has no copy yet is no node.
+  // In the new graph. What has no copy yet is no node, and no control input yet.
   absl::StatusOr<Edges> EdgesOf(const Node& node) {
     std::vector<Output> inputs;
     inputs.reserve(node.num_inputs());
@@ -286,7 +290,12 @@ class SignaturePruner {
     WEIR_RETURN_IF_ERROR(LeaveOutUnneeded(node, inputs));
     std::vector<Node*> control;
     for (const Node* before : node.control_inputs()) {
-      if (!IsFedPlaceholder(*before)) control.push_back(copies_[before->id()]);
+      if (IsFedPlaceholder(*before)) continue;
+      if (copies_[before->id()] != nullptr) {
+        control.push_back(copies_[before->id()]);
+      } else {
+        later_controls_.emplace_back(&node, before);
+      }
     }
     return Edges{std::move(inputs), std::move(control)};
   }
@@ -297,6 +306,7 @@ class SignaturePruner {
   absl::flat_hash_map<Output, Node*> args_;
   std::vector<bool> is_fed_;    // by id in graph_: nodes of which some output is fed
   std::vector<bool> outdated_;  // by id in graph_; empty: none
+  std::vector<std::pair<const Node*, const Node*>> later_controls_;  // a node, and one that it comes after
   // Of results of calls of which not all outputs are needed.
   absl::flat_hash_map<const Node*, std::vector<bool>> needed_inputs_;
 };
