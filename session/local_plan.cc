@@ -234,7 +234,7 @@ void LocalPlan::StartPrograms(StepState& step) {
   // Inside a RunScope the caller wants to know of the step, and to be able to end it, before it computes.
   const bool runs_at_once = may_run_at_once() && !RunScope::IsInside();
   if (has_copies_) step.plan = shared_from_this();
-  if (may_capture() && step.call->applied_updates != nullptr) {
+  if (step.call->applied_updates != nullptr && may_capture()) {
     RunAndCapture(step);
   } else if (runs_at_once && step.call->trace != nullptr) {
     OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline,
