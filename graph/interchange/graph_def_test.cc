@@ -500,6 +500,23 @@ TEST(GraphDefTest, LaterImportsKnowTheReferencesOfEarlierOnes) {
   EXPECT_FALSE((*graph)->has_stand_ins());
 }
 
+// The reads that stand for references are told by an attr, which a program may give to any node of its own.
+TEST(GraphDefTest, NodesThatOnlyLookLikeReadsOfReferencesAreNone) {
+  const std::string attr = "attr { key: '_reads_reference' value { b: true } } ";
+  OpRegistry ops;
+  RegisterVariableOps(&ops);
+  Register(&ops, "Identity", {"input: T"}, {"output: T"}, {"T: type"});
+  auto graph = GraphFromGraphDefText(Node("c", "Const", {}, attr + kFloatType), ops);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  tensorflow::GraphDef more;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      Node("v", "VariableV2", {}, kFloatType) + Node("add", "AssignAdd", {"v", "c"}) +
+          Node("same", "Identity", {"c"}) + Node("product", "Mul", {"same", "v", "^add"}),
+      &more));
+  ASSERT_TRUE(ImportGraphDef(more, {}, graph->get()).ok());
+  EXPECT_EQ((*graph)->FindNode("product")->input(0).node->name(), "same");
+}
+
 TEST(GraphDefTest, ExtendsAGraphOrLeavesItAsItWas) {
   auto graph = FromText(Node("a", "Placeholder", {}, kFloatType));
   ASSERT_TRUE(graph.ok());

@@ -154,6 +154,11 @@ Passage PassageOf(const Node& node) {
   return passage == Passage::kEnter ? Passage::kNone : passage;
 }
 
+// Whether it is one of the reads made here. Programs may give their own nodes any attr.
+bool ReadsReference(const Node& node) {
+  return node.op_name() == "ReadVariableOp" && node.FindAttr(kReadAttr) != nullptr;
+}
+
 // Whether two nodes that ask for these devices may be on the same one.
 bool MayBeTogether(const std::string& a, const std::string& b) {
   if (a == b || a.empty() || b.empty()) return true;
@@ -231,7 +236,7 @@ std::optional<ReferenceLowering::Reference> ReferenceLowering::ResolveSource(abs
   }
   Node* const node = graph_.FindNode(name);
   if (node == nullptr) return std::nullopt;
-  if (way == Way::kBuffers && output == 0 && node->FindAttr(kReadAttr) != nullptr) {
+  if (way == Way::kBuffers && output == 0 && ReadsReference(*node)) {
     const Output handle = node->input(0);
     // Without a device it is beside the variable.
     const Node* const place = node->requested_device().is_empty() ? handle.node : node;
@@ -385,7 +390,7 @@ bool ReferenceLowering::RunsAfterUpdate(absl::string_view name) const {
   if (Find(name) != nullptr) return after_updates_.contains(name);
   const Node* const node = graph_.FindNode(name);
   if (node == nullptr) return false;
-  const bool reads_handle = node->FindAttr(kReadAttr) != nullptr && node->input(0).node->num_inputs() == 0;
+  const bool reads_handle = ReadsReference(*node) && node->input(0).node->num_inputs() == 0;
   return (node->num_inputs() > 0 && !reads_handle) || !node->control_inputs().empty();
 }
 
