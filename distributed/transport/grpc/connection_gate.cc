@@ -44,6 +44,10 @@ constexpr absl::Duration kWorkOfFloods = absl::Milliseconds(10);
 constexpr int kMostLooking = 50;
 constexpr char kLoudText[] =
     "it sends megabytes before any call of it was let in, and its connection is closed";
+// What gRPC needs to be given a connection is far less.
+constexpr absl::Duration kHandingPatience = absl::Milliseconds(200);
+constexpr char kEndlessText[] =
+    "it sends without a pause, so that no other connection is taken, and its connection is closed";
 constexpr char kFloodText[] =
     "it opens calls and resets them as fast as it can, and its connection is closed";
 
@@ -182,8 +186,12 @@ void ConnectionGate::RunHandler() {
       if (!hands_on_) return;
       next = std::move(admitted_connections_.front());
       admitted_connections_.pop_front();
+      handed_on_ = PeerText(next.fd);
+      handed_on_since_ = options_.now();
     }
     handler_(next.fd, next.listening_fd, std::move(next.bytes));
+    absl::MutexLock lock(&handing_mutex_);
+    handed_on_.clear();
   }
 }
 
@@ -203,6 +211,10 @@ void ConnectionGate::Stop() {
     hands_on_ = false;
     for (const Admitted& connection : admitted_connections_) close(connection.fd);
     admitted_connections_.clear();
+    const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(handing_mutex_) { return handed_on_.empty(); };
+    if (!handing_mutex_.AwaitWithTimeout(absl::Condition(&is_idle), kHandingPatience)) {
+      AbortConnections(port_, {handed_on_});
+    }
   }
   strangers_.clear();
   num_strangers_ = 0;
@@ -234,6 +246,7 @@ void ConnectionGate::Run() {
     strangers_.remove_if([&](Stranger& stranger) { return events[i++].revents != 0 && !Read(stranger); });
     JudgeClients();
     CloseFloods();
+    CloseEndless();
     CloseLoud();
     CloseLate();
     for (size_t n = 0; n < listening_fds_.size(); ++n) {
@@ -357,6 +370,18 @@ void ConnectionGate::CloseFloods() {
   // Where there are many connections a look takes time.
   next_look_ = std::max(next_look_, now + kMostLooking * (options_.now() - now));
   if (!floods.empty()) CloseFloodsOf(floods);
+}
+
+void ConnectionGate::CloseEndless() {
+  std::string client;
+  {
+    absl::MutexLock lock(&handing_mutex_);
+    if (handed_on_.empty() || options_.now() < handed_on_since_ + kLongestHanding) return;
+    client = handed_on_;
+    handed_on_since_ = options_.now();  // once, though it may take a while until gRPC sees it
+  }
+  AbortConnections(port_, {client});
+  if (options_.on_refused) options_.on_refused(Refusal::kProtocol, client, kEndlessText);
 }
 
 void ConnectionGate::CloseFloodsOf(const std::set<std::string>& clients) {

@@ -20,6 +20,9 @@
 // itself at how many calls gRPC keeps (open_streams.h): when more than kMostOpen were not taken, each client
 // that has so many is closed.
 //
+// So is one that sends so much that gRPC comes to no end of reading with the thread that hands connections
+// on: the others wait for that.
+//
 // While `max_descriptors` are in use in this process nothing is accepted: newcomers wait in the backlog, and
 // now and then the oldest stranger makes room.
 //
@@ -63,6 +66,9 @@ class ConnectionGate {
   // Far above what those have under way that mean well.
   static constexpr int64_t kMostOpen = 2000;
 
+  // How long gRPC may read what comes through a connection before it is given the next one.
+  static constexpr absl::Duration kLongestHanding = absl::Seconds(5);
+
   // A connection that is let in: its descriptor, to own, that of the socket which it came through, and what
   // the client has sent already.
   using Handler = std::function<void(int fd, int listening_fd, std::string bytes)>;
@@ -95,9 +101,10 @@ class ConnectionGate {
 
   // ResourceExhausted when the system gives no thread.
   absl::Status Start(Handler handler);
-  // Accepts no more, closes the strangers, and hands nothing on any more.
+  // Accepts no more, closes the strangers, and hands nothing on any more. A connection that is just handed on
+  // and comes to no end is closed: gRPC's server could not be shut down before.
   void Stop();
-  // After Stop: waits for the handler. One that was given to gRPC ends when gRPC's server is shut down.
+  // After Stop: waits for the handler.
   void AwaitHandler();
 
   // With TLS: a call of that client ("ipv4:127.0.0.1:43210") was let in.
@@ -126,6 +133,8 @@ class ConnectionGate {
   void AwaitDescriptors();
   // Does what OnAdmitted and OnRefused have said.
   void JudgeClients();
+  // Closes the connection that gRPC reads for too long while the others wait.
+  void CloseEndless();
   // Does what OnReset has said, and looks now and then whether gRPC keeps too much.
   void CloseFloods();
   void Wake();
@@ -168,6 +177,9 @@ class ConnectionGate {
   absl::Mutex handing_mutex_;
   std::deque<Admitted> admitted_connections_ ABSL_GUARDED_BY(handing_mutex_);
   bool hands_on_ ABSL_GUARDED_BY(handing_mutex_) = false;
+  // Whose connection is just handed on, and since when; empty: nobody's.
+  std::string handed_on_ ABSL_GUARDED_BY(handing_mutex_);
+  absl::Time handed_on_since_ ABSL_GUARDED_BY(handing_mutex_);
   std::thread handing_;
 };
 

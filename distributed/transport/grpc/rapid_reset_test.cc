@@ -1,13 +1,11 @@
 // A client that has the token, and opens and resets streams as fast as it can. The server is a process of its
 // own: gRPC's threads serve all connections of a process, also those that the test calls through.
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distributed/launch/free_ports.h"
+#include "distributed/transport/grpc/attacked_server.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/grpc/rapid_resets.h"
 #include "distributed/transport/grpc/raw_connection.h"
@@ -30,7 +29,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr char kToken[] = "0123456789abcdef";
 constexpr int kConnections = 12;
 
 int64_t ResidentBytes(pid_t process) {
@@ -46,37 +44,6 @@ absl::Duration CpuTime(pid_t process) {
   int64_t user = 0, system = 0;
   file >> user >> system;
   return absl::Seconds(user + system) / sysconf(_SC_CLK_TCK);
-}
-
-GrpcOptions WithToken() {
-  GrpcOptions options;
-  options.security.token = kToken;
-  options.keepalive_timeout = absl::Minutes(1);  // on a busy machine a connection may be silent for long
-  return options;
-}
-
-class ChildProcess {
- public:
-  explicit ChildProcess(const std::function<void()>& run) : pid_(fork()) {
-    if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // should the test crash
-    run();
-    while (true) pause();
-  }
-  ~ChildProcess() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  const pid_t pid_;
-};
-
-void Serve(int port) {
-  const auto transport = MakeGrpcTransport(WithToken()).value();
-  const auto listener = transport->Listen(absl::StrCat("127.0.0.1:", port), Echo).value();
-  while (true) pause();
 }
 
 // Connects again when it is closed. `with_requests`: the calls are whole before they are reset.

@@ -1,0 +1,78 @@
+// A client that has the token, and sends without a pause what costs it nothing.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "distributed/launch/free_ports.h"
+#include "distributed/transport/grpc/attacked_server.h"
+#include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/grpc/raw_connection.h"
+#include "distributed/transport/test_calls.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+bool EndsWithin(pid_t process, absl::Duration limit) {
+  for (const absl::Time end = absl::Now() + limit; absl::Now() < end;
+       absl::SleepFor(absl::Milliseconds(10))) {
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == process) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Frames of a kind that nobody knows, which are skipped, without a pause.
+[[noreturn]] void SendWithoutPause(int port) {
+  constexpr int kUnknown = 0x42;
+  std::string frames;
+  for (int i = 0; i < 256; ++i) absl::StrAppend(&frames, Http2Frame(kUnknown, 0, 0, std::string(16384, 'x')));
+  while (true) {
+    RawConnection sender(port);
+    sender.Write(absl::StrCat(Http2Greeting(), Http2Call(1, "/weir.T/E", kToken, /*kept=*/true)));
+    while (sender.is_open()) sender.Write(frames);
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+}
+
+// gRPC reads what comes with the thread that gives it the connection, which others wait for, and so would its
+// end.
+TEST(EndlessSenderTest, HoldsNobodyUp) {
+  const int port = FindFreePorts(1).value()[0];
+  const ChildProcess server([port] { Serve(port); });
+  const ChildProcess sender([port] {
+    raise(SIGSTOP);
+    SendWithoutPause(port);
+  });
+  const auto transport = MakeGrpcTransport(WithToken()).value();
+  const std::string address = absl::StrCat("127.0.0.1:", port);
+  const auto call_anew = [&] {
+    return CallAndWait(*transport->Connect({"ps", 0}, address).value(), "/weir.T/E", {},
+                       Within(absl::Seconds(1)))
+        .status();
+  };
+  const auto is_served_within = [&](absl::Duration limit) {
+    const absl::Time end = absl::Now() + limit;
+    while (absl::Now() < end) {
+      if (call_anew().ok()) return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(is_served_within(absl::Seconds(60))) << "the server does not listen";
+  waitpid(sender.pid(), nullptr, WUNTRACED);
+  kill(sender.pid(), SIGCONT);
+  absl::SleepFor(absl::Seconds(1));
+  EXPECT_TRUE(is_served_within(absl::Seconds(60)));
+  kill(server.pid(), SIGTERM);
+  EXPECT_TRUE(EndsWithin(server.pid(), absl::Seconds(60))) << "it waits for the sender";
+}
+
+}  // namespace
+}  // namespace weir
