@@ -84,6 +84,7 @@ void PeerGroup::AnswerIfAllHaveJoined() {
       formed.lives.push_back(join.life);
     }
     answer_ = formed;
+    begun_ = formed;  // a rank that is lost from now on ends it, also before it has begun
   }
   BeginGeneration(formed);  // first: the others may send at once
   std::vector<Join> repeated;
