@@ -20,6 +20,12 @@ namespace weir {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(10);
+// How long an address is looked at, at most; after a deadline no longer than this part of the time the call
+// had, or kGlance.
+constexpr absl::Duration kLookAtAddress = absl::Seconds(1), kGlance = absl::Milliseconds(100);
+constexpr int kPartOfCall = 10;
+// No answer for this long says something of an address.
+constexpr absl::Duration kTellingSilence = absl::Milliseconds(500);
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(60);
 constexpr absl::Duration kSoon = absl::Seconds(5);
 constexpr absl::Duration kLateRetryDelay = absl::Milliseconds(500);
@@ -37,20 +43,26 @@ std::string DescribeFailedCall(const absl::Status& status) {
 }
 
 // What is wrong with the peer's address, for those who wait for it: its host name, or that nobody listens
-// there. Empty where somebody does.
-std::string AddressProblem(const Environment& environment, const std::string& address) {
+// there. Empty where somebody does, and where `limit` is too short to tell.
+std::string AddressProblem(const Environment& environment, const std::string& address, absl::Duration limit) {
   if (environment.is_simulated()) return "";  // without a name server and ports
   const absl::StatusOr<HostPort> host_port = HostPort::Parse(address);
   if (!host_port.ok()) return "";
-  const absl::StatusOr<HostAddresses> found = LookUpHost(host_port->host, absl::Seconds(1));
-  if (!found.ok()) return absl::StrCat("; ", found.status().message());
+  const absl::Time end = environment.Now() + limit;
+  const bool is_long = limit >= kTellingSilence;
+  const absl::StatusOr<HostAddresses> found = LookUpHost(host_port->host, limit);
+  if (!found.ok()) {
+    const bool may_be_slow = absl::IsUnavailable(found.status()) && !is_long;
+    return may_be_slow ? "" : absl::StrCat("; ", found.status().message());
+  }
   absl::Status reached;
   for (const std::string& one : found->addresses) {
-    reached = TryConnect(one, host_port->port, absl::Seconds(1));
+    reached = TryConnect(one, host_port->port, std::max(absl::ZeroDuration(), end - environment.Now()));
     if (reached.ok()) return "";
   }
   if (absl::IsNotFound(reached)) return "; nobody listens there";
   if (absl::IsDeadlineExceeded(reached)) {
+    if (!is_long) return "";
     return "; there is no sign of it: its host is down, or a firewall drops what is sent there";
   }
   return reached.ok() ? "" : absl::StrCat("; no way there: ", reached.message());
@@ -449,6 +461,7 @@ std::shared_ptr<Peers::Handle> Peers::Call(const TaskName& peer, absl::string_vi
 
 absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_view method, std::string body,
                                              std::vector<Payload> payloads, const PeerCallOptions& options) {
+  const absl::Time begun = environment_.Now();
   absl::Mutex mutex;
   std::optional<absl::StatusOr<PeerReply>> told;
   Call(peer, method, std::move(body), std::move(payloads), options, [&](absl::StatusOr<PeerReply> reply) {
@@ -470,14 +483,14 @@ absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_
     const std::string address = AddressOf(peer);
     PrintNotice(absl::StrCat(
         membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address, ": ", method, " (",
-        left, AddressProblem(environment_, address),
+        left, AddressProblem(environment_, address, kLookAtAddress),
         membership_.incarnation() == 0 ? absl::StrCat("; it has to join first: ", WhyItWaits()) : "", ")"));
   }
   absl::StatusOr<PeerReply> result = *std::move(told);
+  if (!absl::IsDeadlineExceeded(result.status())) return result;
   // gRPC waits for a name, and for somebody who listens, in silence.
-  return absl::IsDeadlineExceeded(result.status())
-             ? WithSuffix(result.status(), AddressProblem(environment_, AddressOf(peer)))
-             : std::move(result);
+  const absl::Duration look = std::clamp((environment_.Now() - begun) / kPartOfCall, kGlance, kLookAtAddress);
+  return WithSuffix(result.status(), AddressProblem(environment_, AddressOf(peer), look));
 }
 
 void Peers::OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
