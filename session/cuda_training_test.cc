@@ -340,6 +340,7 @@ TEST_F(OpsTest, SumsAndMeansOfAnyAxes) {
                        {{"keep_dims", axes.size() == 2}});
       });
       EXPECT_EQ(counts_.out, 1);
+      EXPECT_LE(api_.launches().size(), 2 * axes.size()) << "as many as there are outer elements";
     }
   }
   const Tensor none = Numbers({0, 3});
@@ -438,6 +439,32 @@ TEST_F(OpsTest, BiasesOfBothFormats) {
       return g.AddOp("BiasAddGrad", {in}, {{"data_format", std::string(format)}});
     });
   }
+}
+
+// The parts are infinite as half, and the whole is 0.
+TEST_F(OpsTest, PartsOfSumsOfHalfAreFloats) {
+  Tensor x = Tensor(DType::kFloat32, Shape({2, 3, 1, 4}));
+  for (int64_t i = 0; i < x.num_elements(); ++i) x.flat<float>()[i] = i < 12 ? 20000.0f : -20000.0f;
+  const auto in_half = [](GraphBuilder& g, Output in, const std::function<Output(Output)>& op) {
+    const Output y = op(g.AddOp("Cast", {in}, {{"DstT", DType::kHalf}}));
+    return g.AddOp("Cast", {y}, {{"DstT", DType::kFloat32}});
+  };
+  Compare(
+      "BiasAddGrad", x,
+      [&](GraphBuilder& g, Output in) {
+        return in_half(g, in, [&](Output half) {
+          return g.AddOp("BiasAddGrad", {half}, {{"data_format", std::string("NCHW")}});
+        });
+      },
+      0);
+  Compare(
+      "Sum", x,
+      [&](GraphBuilder& g, Output in) {
+        return in_half(g, in, [&](Output half) {
+          return g.AddOp("Sum", {half, Const(g, Tensor::Vector<int32_t>({0, 2, 3}))});
+        });
+      },
+      0);
 }
 
 TEST_F(OpsTest, CrossEntropyOfDistributions) {

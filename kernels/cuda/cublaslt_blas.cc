@@ -205,6 +205,8 @@ class RealCublasLtBlas final : public CublasLtBlas {
  private:
   // Device, dtype, m, n, k, transpositions, alignments.
   using Key = std::tuple<int, DType, int64_t, int64_t, int64_t, bool, bool, std::array<uint32_t, 3>>;
+  // Shapes may be as many as there are batches; a plan can be made again.
+  static constexpr size_t kMostPlans = 4096;
 
   absl::StatusOr<const CublasLt*> Open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!lt_) {
@@ -246,6 +248,7 @@ class RealCublasLtBlas final : public CublasLtBlas {
                                                    DTypeName(product.dtype), " matrices of ", product.m,
                                                    " x ", product.k, " and ", product.k, " x ", product.n));
     }
+    if (plans_.size() >= kMostPlans) plans_.erase(plans_.begin());
     return plans_.emplace(key, std::move(plan)).first->second.get();
   }
 

@@ -126,8 +126,8 @@ class BiasAddGrad final : public CudaKernel {
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, {view.channels}));
     Tensor planes = gradient;
     if (view.inner != 1) {
-      WEIR_ASSIGN_OR_RETURN(planes,
-                            context.AllocateTemporary(gradient.dtype(), Shape({view.outer, view.channels})));
+      WEIR_ASSIGN_OR_RETURN(
+          planes, context.AllocateTemporary(SumDType(gradient.dtype()), Shape({view.outer, view.channels})));
       WEIR_RETURN_IF_ERROR(LaunchRowReduction(stream(), kernels(), RowReduction::kSum, gradient,
                                               view.outer * view.channels, view.inner, planes));
     }

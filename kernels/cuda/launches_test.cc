@@ -161,11 +161,11 @@ TEST_F(LaunchesTest, AColumnSumIsSplitAmongTheDevicesThreads) {
   Tensor many = Floats(Shape({100000, 10})), ten = Floats(Shape({10}));
   ASSERT_TRUE(LaunchColumnSum(stream(), kernels(), many, 100000, 10, device_->allocator(), ten).ok());
   const auto launched = api_.launches().at(0);
-  EXPECT_EQ(launched.argument<int64_t>(4), 100000 / 32);
+  EXPECT_EQ(launched.argument<int64_t>(5), 100000 / 32);
   Tensor few = Floats(Shape({10, 100000})), wide = Floats(Shape({100000}));
   api_.ClearLog();
   ASSERT_TRUE(LaunchColumnSum(stream(), kernels(), few, 10, 100000, device_->allocator(), wide).ok());
-  EXPECT_EQ(api_.launches().at(0).argument<int64_t>(4), 1);
+  EXPECT_EQ(api_.launches().at(0).argument<int64_t>(5), 1);
 }
 
 TEST_F(LaunchesTest, AMeanIsASumWithAFactor) {

@@ -49,7 +49,8 @@ class Reduction final : public CudaKernel {
       if (std::count(dims.reduced.begin(), dims.reduced.end(), true) == 1) {
         return ReduceMiddle(context, current, before, n, after, output);
       }
-      WEIR_ASSIGN_OR_RETURN(Tensor partial, context.AllocateTemporary(input.dtype(), Shape({before, after})));
+      WEIR_ASSIGN_OR_RETURN(Tensor partial,
+                            context.AllocateTemporary(SumDType(input.dtype()), Shape({before, after})));
       WEIR_RETURN_IF_ERROR(ReduceMiddle(context, current, before, n, after, partial));
       current = std::move(partial);
       dims.sizes.erase(dims.sizes.begin() + static_cast<int64_t>(at) - 1);
@@ -64,15 +65,7 @@ class Reduction final : public CudaKernel {
       return LaunchRowReduction(stream(), kernels(), is_mean_ ? RowReduction::kMean : RowReduction::kSum,
                                 from, before, n, to);
     }
-    if (before == 0) return absl::OkStatus();
-    const Tensor matrices = from.WithShape(Shape({before, n * after}));
-    Tensor results = to.WithShape(Shape({before, after}));
-    for (int64_t i = 0; i < before; ++i) {
-      Tensor sums = results.Slice(i, i + 1);
-      WEIR_RETURN_IF_ERROR(LaunchColumnSum(stream(), kernels(), matrices.Slice(i, i + 1), n, after,
-                                           context.allocator(), sums, is_mean_));
-    }
-    return absl::OkStatus();
+    return LaunchColumnSum(stream(), kernels(), from, n, after, context.allocator(), to, is_mean_, before);
   }
 
   const bool is_mean_;

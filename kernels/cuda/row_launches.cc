@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,11 +15,6 @@ constexpr int64_t kFewestRows = 32;
 
 std::string TextOf(const Tensor& tensor) {
   return absl::StrCat(DTypeName(tensor.dtype()), tensor.shape().ToString());
-}
-
-// Half and bfloat16 are summed in float.
-DType NumberOf(DType dtype) {
-  return dtype == DType::kHalf || dtype == DType::kBfloat16 ? DType::kFloat32 : dtype;
 }
 
 const char* NameOf(RowReduction reduction) {
@@ -49,12 +45,13 @@ double MeanScale(int64_t count) {
 }
 
 absl::Status CheckMatrix(const char* op, const Tensor& x, int64_t rows, int64_t columns, const Tensor& y,
-                         int64_t results) {
+                         int64_t results, bool is_sum) {
   // Rows and columns may be of any size; their product is that of a tensor, or the check fails.
   const bool fits = rows >= 0 && columns >= 0 &&
                     (columns == 0 ? x.num_elements() == 0
                                   : x.num_elements() % columns == 0 && x.num_elements() / columns == rows);
-  if (fits && y.num_elements() == results && x.dtype() == y.dtype()) return absl::OkStatus();
+  const bool has_dtype = x.dtype() == y.dtype() || (is_sum && SumDType(x.dtype()) == SumDType(y.dtype()));
+  if (fits && y.num_elements() == results && has_dtype) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(op, ": ", TextOf(x), " as ", rows, " rows of ", columns, " does not give ", TextOf(y)));
 }
@@ -71,41 +68,60 @@ absl::Status CheckEntropy(const char* op, const Tensor& logits, const Tensor& la
 
 }  // namespace
 
+DType SumDType(DType dtype) {
+  return dtype == DType::kHalf || dtype == DType::kBfloat16 ? DType::kFloat32 : dtype;
+}
+
 absl::Status LaunchRowReduction(CudaStream& stream, const CudaKernelTable& kernels, RowReduction reduction,
                                 const Tensor& x, int64_t rows, int64_t columns, Tensor& y) {
-  WEIR_RETURN_IF_ERROR(CheckMatrix(NameOf(reduction), x, rows, columns, y, rows));
+  const bool is_sum = reduction == RowReduction::kSum || reduction == RowReduction::kMean;
+  WEIR_RETURN_IF_ERROR(CheckMatrix(NameOf(reduction), x, rows, columns, y, rows, is_sum));
   if (rows == 0) return absl::OkStatus();
   const double first = FirstOf(reduction);
   const double scale = reduction == RowReduction::kMean ? MeanScale(columns) : 1;
   const CudaGrid grid = GridOverBlocks(stream, rows);
-  if (NumberOf(x.dtype()) == DType::kFloat32) {
-    return LaunchKernel(stream, kernels, NameOf(reduction), {x.dtype()}, grid, x.data(), y.data(), rows,
-                        columns, static_cast<float>(first), static_cast<float>(scale));
+  const bool changes_dtype = x.dtype() != y.dtype();
+  const char* const name = changes_dtype ? "RowSumTo" : NameOf(reduction);
+  const std::vector<DType> dtypes =
+      changes_dtype ? std::vector<DType>{x.dtype(), y.dtype()} : std::vector<DType>{x.dtype()};
+  if (SumDType(x.dtype()) == DType::kFloat32) {
+    return LaunchKernel(stream, kernels, name, dtypes, grid, x.data(), y.data(), rows, columns,
+                        static_cast<float>(first), static_cast<float>(scale));
   }
-  return LaunchKernel(stream, kernels, NameOf(reduction), {x.dtype()}, grid, x.data(), y.data(), rows,
-                      columns, first, scale);
+  return LaunchKernel(stream, kernels, name, dtypes, grid, x.data(), y.data(), rows, columns, first, scale);
 }
 
 absl::Status LaunchColumnSum(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
-                             int64_t rows, int64_t columns, Allocator& allocator, Tensor& y, bool is_mean) {
-  WEIR_RETURN_IF_ERROR(CheckMatrix("ColumnSum", x, rows, columns, y, columns));
-  if (columns == 0) return absl::OkStatus();
+                             int64_t rows, int64_t columns, Allocator& allocator, Tensor& y, bool is_mean,
+                             int64_t matrices) {
+  const int64_t results = y.num_elements();
+  if (matrices < 0 || (matrices > 0 && results % matrices != 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ColumnSum: ", matrices, " matrices do not give ", TextOf(y)));
+  }
+  const int64_t all_rows = columns == 0 ? rows : x.num_elements() / columns;
+  WEIR_RETURN_IF_ERROR(CheckMatrix("ColumnSum", x, all_rows, columns, y, matrices * columns, true));
+  if (columns != 0 && all_rows != matrices * rows) {
+    return absl::InvalidArgumentError(absl::StrCat("ColumnSum: ", TextOf(x), " is not ", matrices,
+                                                   " matrices of ", rows, " rows of ", columns));
+  }
+  if (results == 0) return absl::OkStatus();
   const int64_t threads = stream.num_multiprocessors() * kCudaBlocksPerMultiprocessor * kCudaBlockThreads;
-  const int64_t parts = std::max<int64_t>(1, std::min(threads / columns, rows / kFewestRows));
+  const int64_t parts = std::max<int64_t>(1, std::min(threads / results, rows / kFewestRows));
   WEIR_ASSIGN_OR_RETURN(Tensor partial,
-                        Tensor::Allocate(NumberOf(x.dtype()), Shape({parts, columns}), allocator));
+                        Tensor::Allocate(SumDType(x.dtype()), Shape({matrices, parts, columns}), allocator));
   WEIR_RETURN_IF_ERROR(LaunchKernel(stream, kernels, "ColumnSum", {x.dtype()},
-                                    GridOverElements(stream, parts * columns), x.data(), partial.data(), rows,
-                                    columns, parts));
+                                    GridOverElements(stream, parts * results), x.data(), partial.data(),
+                                    matrices, rows, columns, parts));
   // What the stream does next with that memory comes after this.
   const double scale = is_mean ? MeanScale(rows) : 1;
-  const CudaGrid grid = GridOverElements(stream, columns);
-  if (NumberOf(x.dtype()) == DType::kFloat32) {
-    return LaunchKernel(stream, kernels, "ColumnSumEnd", {x.dtype()}, grid, partial.data(), y.data(), columns,
-                        parts, static_cast<float>(scale));
+  const CudaGrid grid = GridOverElements(stream, results);
+  if (SumDType(x.dtype()) == DType::kFloat32) {
+    return LaunchKernel(stream, kernels, "ColumnSumEnd", {y.dtype()}, grid, partial.data(), y.data(),
+                        matrices, columns, parts, static_cast<float>(scale));
   }
-  return LaunchKernel(stream, kernels, "ColumnSumEnd", {x.dtype()}, grid, partial.data(), y.data(), columns,
-                      parts, scale);
+  return LaunchKernel(stream, kernels, "ColumnSumEnd", {y.dtype()}, grid, partial.data(), y.data(), matrices,
+                      columns, parts, scale);
 }
 
 absl::Status LaunchCrossEntropy(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& logits,

@@ -13,18 +13,22 @@
 
 namespace weir {
 
+// What half and bfloat16 are summed in: float. Others are summed as they are.
+DType SumDType(DType dtype);
+
 enum class RowReduction { kSum, kMean, kMax, kMin };
 
 // y[r] = the reduction of row r of x, a matrix of rows x columns in any shape. A row without elements gives
-// what the CPU's kernels give: 0, NaN, -infinity or infinity.
+// what the CPU's kernels give: 0, NaN, -infinity or infinity. Sums and means may go from a dtype to its
+// SumDType and back, so that what is summed in several steps is rounded once.
 absl::Status LaunchRowReduction(CudaStream& stream, const CudaKernelTable& kernels, RowReduction reduction,
                                 const Tensor& x, int64_t rows, int64_t columns, Tensor& y);
 
-// y[c] = the sum or the mean of column c; the sum is the gradient of a bias. Takes memory for parts of the
-// sums from `allocator`, which must be the device's.
+// y[m, c] = the sum or the mean of column c of matrix m; the sum is the gradient of a bias. Takes memory for
+// parts of the sums from `allocator`, which must be the device's. The dtype of y as in LaunchRowReduction.
 absl::Status LaunchColumnSum(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
                              int64_t rows, int64_t columns, Allocator& allocator, Tensor& y,
-                             bool is_mean = false);
+                             bool is_mean = false, int64_t matrices = 1);
 
 // losses[r] of logits and labels [rows, columns]; the gradient may take the place of either.
 absl::Status LaunchCrossEntropy(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& logits,

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -115,8 +116,8 @@ class HostKernels {
   }
 
   // A row, or a column, is reduced from its first element to its last.
-  template <typename F, typename T, typename Number>
-  static void ReduceRows(const CudaGrid&, const T* x, T* y, int64_t rows, int64_t columns, Number first,
+  template <typename F, typename T, typename To, typename Number>
+  static void ReduceRows(const CudaGrid&, const T* x, To* y, int64_t rows, int64_t columns, Number first,
                          Number scale) {
     for (int64_t r = 0; r < rows; ++r) {
       Number all = first;
@@ -126,25 +127,27 @@ class HostKernels {
   }
 
   template <typename T, typename Number>
-  static void SumColumns(const CudaGrid&, const T* x, Number* partial, int64_t rows, int64_t columns,
-                         int64_t parts) {
+  static void SumColumns(const CudaGrid&, const T* x, Number* partial, int64_t matrices, int64_t rows,
+                         int64_t columns, int64_t parts) {
     const int64_t rows_each = (rows + parts - 1) / parts;
-    for (int64_t i = 0; i < parts * columns; ++i) {
-      const int64_t part = i / columns;
+    for (int64_t i = 0; i < matrices * parts * columns; ++i) {
+      const int64_t part = i / columns % parts, matrix = i / (parts * columns);
       partial[i] = 0;
       for (int64_t r = part * rows_each; r < std::min((part + 1) * rows_each, rows); ++r) {
-        partial[i] += cuda::Load(x[r * columns + i % columns]);
+        partial[i] += cuda::Load(x[(matrix * rows + r) * columns + i % columns]);
       }
     }
   }
 
   template <typename T, typename Number>
-  static void EndColumns(const CudaGrid&, const Number* partial, T* y, int64_t columns, int64_t parts,
-                         Number scale) {
-    for (int64_t c = 0; c < columns; ++c) {
-      Number sum = 0;
-      for (int64_t part = 0; part < parts; ++part) sum += partial[part * columns + c];
-      cuda::Store(y[c], sum * scale);
+  static void EndColumns(const CudaGrid&, const Number* partial, T* y, int64_t matrices, int64_t columns,
+                         int64_t parts, Number scale) {
+    for (int64_t m = 0; m < matrices; ++m) {
+      for (int64_t c = 0; c < columns; ++c) {
+        Number sum = 0;
+        for (int64_t part = 0; part < parts; ++part) sum += partial[(m * parts + part) * columns + c];
+        cuda::Store(y[m * columns + c], sum * scale);
+      }
     }
   }
 
@@ -196,13 +199,20 @@ class HostKernels {
       using Number = std::decay_t<decltype(cuda::Load(std::declval<const T&>()))>;
       const std::vector<DType> dtype = {DTypeOf<T>};
       Add<const T*, T*, int64_t, int64_t, Number, Number>("RowSum", dtype,
-                                                          &ReduceRows<elementwise::Add, T, Number>);
+                                                          &ReduceRows<elementwise::Add, T, T, Number>);
       Add<const T*, T*, int64_t, int64_t, Number, Number>("RowMax", dtype,
-                                                          &ReduceRows<elementwise::Maximum, T, Number>);
+                                                          &ReduceRows<elementwise::Maximum, T, T, Number>);
       Add<const T*, T*, int64_t, int64_t, Number, Number>("RowMin", dtype,
-                                                          &ReduceRows<elementwise::Minimum, T, Number>);
-      Add<const T*, Number*, int64_t, int64_t, int64_t>("ColumnSum", dtype, &SumColumns<T, Number>);
-      Add<const Number*, T*, int64_t, int64_t, Number>("ColumnSumEnd", dtype, &EndColumns<T, Number>);
+                                                          &ReduceRows<elementwise::Minimum, T, T, Number>);
+      if constexpr (!std::is_same_v<T, Number>) {
+        Add<const T*, Number*, int64_t, int64_t, Number, Number>(
+            "RowSumTo", {DTypeOf<T>, DTypeOf<Number>}, &ReduceRows<elementwise::Add, T, Number, Number>);
+        Add<const Number*, T*, int64_t, int64_t, Number, Number>(
+            "RowSumTo", {DTypeOf<Number>, DTypeOf<T>}, &ReduceRows<elementwise::Add, Number, T, Number>);
+      }
+      Add<const T*, Number*, int64_t, int64_t, int64_t, int64_t>("ColumnSum", dtype, &SumColumns<T, Number>);
+      Add<const Number*, T*, int64_t, int64_t, int64_t, Number>("ColumnSumEnd", dtype,
+                                                                &EndColumns<T, Number>);
       Add<const T*, const T*, T*, T*, int64_t, int64_t>("CrossEntropy", dtype, &EntropyOfRows<T>);
       const auto sparse = [&]<typename Label>(const Label*) {
         Add<const T*, const Label*, T*, T*, int64_t, int64_t, uint64_t*>(
