@@ -33,7 +33,7 @@ int64_t NonblockingOutput::WriteSome(absl::string_view bytes) const {
     errno = EAGAIN;
     return -1;
   }
-  // There is some room, but maybe not for all. Others have O_NONBLOCK for this moment only.
+  // There is some room, but maybe not for all.
   const int flags = fcntl(fd_, F_GETFL);
   fcntl(fd_, F_SETFL, flags | O_NONBLOCK);
   const ssize_t written = write(fd_, bytes.data(), bytes.size());

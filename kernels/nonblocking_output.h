@@ -1,8 +1,9 @@
 // Writing to a terminal, a pipe, a socket or a file without waiting for whoever reads it.
 //
 // The descriptor stays as it is: others may share it, and would be surprised by O_NONBLOCK. A terminal or a
-// pipe is opened once more instead, where that is possible. Thread safety: none; several objects may write to
-// one descriptor.
+// pipe is opened once more instead, where that is possible. Where it is not (another user's terminal), it is
+// O_NONBLOCK during each write; two processes that write at the same moment may leave it so. Thread safety:
+// none; several objects may write to one descriptor.
 #pragma once
 
 #include <cstdint>
