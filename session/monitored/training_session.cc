@@ -112,26 +112,34 @@ absl::StatusOr<HookPtr> OwnCheckpointDirectory(const TrainingSessionOptions& opt
   return std::make_shared<DirectoryOwner>(std::move(lock), std::move(claimer));
 }
 
+const std::string& SummaryDirectory(const TrainingSessionOptions& options) {
+  return options.summary_dir.empty() ? options.checkpoint_dir : options.summary_dir;
+}
+
+bool SavesSummaries(const TrainingSessionOptions& options) {
+  return options.save_summaries_steps > 0 || options.save_summaries_interval > absl::ZeroDuration();
+}
+
+HookPtr SummarySaverOf(const TrainingSessionOptions& options, std::shared_ptr<EventWriter> writer) {
+  return SummarySaverHook({.every_steps = options.save_summaries_steps,
+                           .interval = options.save_summaries_interval,
+                           .writer = std::move(writer),
+                           .scaffold = options.scaffold,
+                           .global_step = options.scaffold->global_step});
+}
+
 // Appends what the chief does beside the user's hooks.
 absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<HookPtr>* hooks) {
   EventWriters writers;
-  const std::string& summary_dir = options.summary_dir.empty() ? options.checkpoint_dir : options.summary_dir;
-  const bool saves_summaries =
-      options.save_summaries_steps > 0 || options.save_summaries_interval > absl::ZeroDuration();
-  if (!summary_dir.empty() && (saves_summaries || options.log_step_count_steps > 0)) {
+  const std::string& summary_dir = SummaryDirectory(options);
+  if (!summary_dir.empty() && (SavesSummaries(options) || options.log_step_count_steps > 0)) {
     WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<EventWriter> writer, writers.In(summary_dir));
     if (options.log_step_count_steps > 0) {
       hooks->push_back(StepCounterHook({.every_steps = options.log_step_count_steps,
                                         .writer = writer,
                                         .global_step = options.scaffold->global_step}));
     }
-    if (saves_summaries) {
-      hooks->push_back(SummarySaverHook({.every_steps = options.save_summaries_steps,
-                                         .interval = options.save_summaries_interval,
-                                         .writer = writer,
-                                         .scaffold = options.scaffold,
-                                         .global_step = options.scaffold->global_step}));
-    }
+    if (SavesSummaries(options)) hooks->push_back(SummarySaverOf(options, writer));
   }
   if (SavesCheckpoints(options)) {
     WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<EventWriter> writer, writers.In(options.checkpoint_dir));
@@ -170,6 +178,9 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
     }
     hooks.insert(hooks.end(), options.chief_only_hooks.begin(), options.chief_only_hooks.end());
     WEIR_RETURN_IF_ERROR(AddChiefHooks(options, &hooks));
+  }
+  if (SavesSummaries(options) && (!options.is_chief || SummaryDirectory(options).empty())) {
+    hooks.push_back(SummarySaverOf(options, nullptr));
   }
   hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
   if (owner != nullptr) hooks.push_back(std::move(owner));

@@ -50,6 +50,8 @@ struct TrainingSessionOptions {
   bool save_checkpoints_asynchronously = false;
   // Called by the chief's checkpoint saver.
   std::vector<CheckpointSaverListenerPtr> checkpoint_listeners;
+  // Where nothing is written, the scaffold's summary is computed all the same if replicas compute something
+  // together for it: those that write wait for the others.
   int64_t save_summaries_steps = 100;
   absl::Duration save_summaries_interval = absl::ZeroDuration();  // instead of the steps when > 0
   int64_t log_step_count_steps = 100;

@@ -8,6 +8,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 #include "session/monitored/global_step_output.h"
+#include "session/monitored/hooks/collective_fetches.h"
 #include "session/monitored/hooks/step_timer.h"
 
 namespace weir {
@@ -26,20 +27,30 @@ class SummarySaver final : public Hook {
       return absl::InvalidArgumentError("SummarySaverHook needs either a summary output or a scaffold");
     }
     WEIR_RETURN_IF_ERROR(CheckSummary(graph.graph()));
+    if (options_.writer == nullptr) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "SummarySaverHook"));
-    if (!options_.writer) return absl::InvalidArgumentError("SummarySaverHook needs an event writer");
+    return absl::OkStatus();
+  }
+
+  // A scaffold has its summary by now.
+  absl::Status AfterCreateSession(Session&, Coordinator&) override {
+    fetches_always_ = summary() && DependOnCollectives({summary()});
     return absl::OkStatus();
   }
 
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
-    is_due_ = !next_step_ || timer_.IsDue(*next_step_);
-    RunArgs args = {.fetches = {options_.global_step}};
-    if (is_due_ && summary()) args.fetches.push_back(summary());
+    RunArgs args;
+    if (options_.writer != nullptr) {
+      is_due_ = !next_step_ || timer_.IsDue(*next_step_);
+      args.fetches.push_back(options_.global_step);
+    }
+    if (summary() && (is_due_ || fetches_always_)) args.fetches.push_back(summary());
     return args;
   }
 
   absl::Status AfterRun(RunContext& context, const RunValues& values) override {
+    if (options_.writer == nullptr) return absl::OkStatus();
     // The step may have read the counter before it counted itself.
     int64_t step = values.results[0].scalar<int64_t>() + 1;
     if (is_due_) {
@@ -60,7 +71,7 @@ class SummarySaver final : public Hook {
   }
 
   absl::Status End(Session&) override {
-    Report(options_.writer->Flush());
+    if (options_.writer != nullptr) Report(options_.writer->Flush());
     return absl::OkStatus();
   }
 
@@ -93,6 +104,7 @@ class SummarySaver final : public Hook {
   StepTimer timer_;
   std::optional<int64_t> next_step_;  // before the first step: none
   bool is_due_ = false;
+  bool fetches_always_ = false;
   bool has_failed_ = false;
 };
 
