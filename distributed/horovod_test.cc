@@ -1,13 +1,11 @@
-// Replicas of one model in this process, each a server of its own, over the in-process transport and gRPC.
+// What replicas of one model train, and what becomes of those that are lost.
 #include "distributed/horovod.h"
 
 #include <barrier>
-#include <cmath>
-#include <map>
 #include <thread>
 #include <utility>
 
-#include "distributed/test_server.h"
+#include "distributed/test_replicas.h"
 #include "gmock/gmock.h"
 #include "ops/standard_ops.h"
 #include "ops/training/gradient_descent.h"
@@ -23,63 +21,6 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// y = x w + b, in two variables, and an embedding whose rows get sparse gradients.
-struct LinearModel {
-  explicit LinearModel(GraphBuilder& g) {
-    x = Placeholder(g, DType::kFloat32, {-1, 3});
-    ids = Placeholder(g, DType::kInt32, {-1});
-    weights = MakeVariable(g, "w", Tensor::From<float>({3, 1}, {1, 2, 3}));
-    bias = MakeVariable(g, "b", Tensor::Vector<float>({0.5f}));
-    table = MakeVariable(g, "table", Tensor::From<float>({4, 1}, {1, 1, 1, 1}));
-    const Output y = Add(g, MatMul(g, x, weights.value), bias.value);
-    const Output rows = ResourceGather(g, table.handle, ids, DType::kFloat32);
-    loss = Mean(g, Square(g, Sub(g, y, rows)), ConstIntegers(g, {0, 1}));
-  }
-  Output x, ids, loss;
-  ModelVariable weights, bias, table;
-};
-
-Feeds BatchOf(const LinearModel& model, int rank, int64_t step) {
-  Tensor x(DType::kFloat32, Shape({4, 3}));
-  Tensor ids(DType::kInt32, Shape({4}));
-  for (int i = 0; i < 12; ++i) {
-    x.flat<float>()[i] = std::sin(static_cast<float>(i + 12 * rank + 100 * step));
-  }
-  for (int i = 0; i < 4; ++i) ids.flat<int32_t>()[i] = static_cast<int32_t>((i * rank + step) % 4);
-  return {{model.x, x}, {model.ids, ids}};
-}
-
-class HorovodTest : public testing::TestWithParam<bool> {
- protected:
-  // Hosts are told apart by their addresses: with two of them the first half of the ranks is on one.
-  void MakeCluster(int size, int num_hosts = 1) {
-    const std::vector<int> ports = FindFreePorts(size).value();
-    for (int rank = 0; rank < size; ++rank) {
-      const int host = 1 + rank * num_hosts / size;
-      EXPECT_TRUE(cluster_.AddTask({"worker", rank}, absl::StrCat("127.0.0.", host, ":", ports[rank])).ok());
-    }
-  }
-
-  std::unique_ptr<Server> Start(int rank) {
-    ServerOptions options;
-    options.lease = absl::Seconds(20);
-    options.num_threads = 1;
-    if (!GetParam()) options.transport = &faults_;
-    return Server::Start(TaskConfig::Create(cluster_, {"worker", rank}).value(), options).value();
-  }
-
-  // Runs `rank` for each on a thread of its own.
-  template <typename F>
-  static void OnAllRanks(int size, F rank) {
-    std::vector<std::thread> threads;
-    for (int i = 0; i < size; ++i) threads.emplace_back([&rank, i] { rank(i); });
-    for (std::thread& thread : threads) thread.join();
-  }
-
-  ClusterSpec cluster_;
-  FaultTransport faults_{MakeInprocTransport(MakeInprocNetwork())};
-};
 
 struct Trained {
   std::vector<float> weights, bias, table;
@@ -116,40 +57,6 @@ Trained TrainRank(Server& server, int64_t last_step, const DistributedOptimizerO
   trained.table = Values(values[2]);
   trained.status = (*session)->Close();
   return trained;
-}
-
-// What they print is a mean of all ranks, and none prints in the same steps as another: as after one of them
-// was started again.
-TEST_P(HorovodTest, RanksPrintWhatTheyComputeTogetherInStepsOfTheirOwn) {
-  MakeCluster(2);
-  const auto first = Start(0), second = Start(1);
-  std::vector<std::vector<std::string>> lines(2);
-  std::vector<absl::Status> ends(2);
-  OnAllRanks(2, [&](int rank) {
-    Server& server = rank == 0 ? *first : *second;
-    const auto hvd = Horovod::Init(server).value();
-    GraphBuilder g(StandardOps());
-    const LinearModel model(g);
-    Node* const train =
-        hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, model.loss, GlobalStep(g)).value();
-    TrainingSessionOptions options;
-    options.target = server.target();
-    options.session.operation_timeout = absl::Seconds(10);
-    options.hooks = {hvd->BroadcastGlobalVariablesHook(), StopAtStepHook({.last_step = 6}),
-                     LoggingTensorHook(
-                         {.tensors = {{"loss", hvd->AllReduce(g, model.loss)}},
-                          .every_steps = 2 + rank,
-                          .formatter = [](absl::Span<const Tensor>) { return "a line"; },
-                          .sink = [&lines, rank](const std::string& line) { lines[rank].push_back(line); }})};
-    const auto session = MonitoredTrainingSession(g, options).value();
-    for (int64_t step = 0; ends[rank].ok() && !session->should_stop(); ++step) {
-      ends[rank] = session->Run(BatchOf(model, rank, step), {}, {train}).status();
-    }
-    if (ends[rank].ok()) ends[rank] = session->Close();
-  });
-  for (const absl::Status& end : ends) EXPECT_TRUE(end.ok()) << end;
-  EXPECT_EQ(lines[0].size(), 3);
-  EXPECT_EQ(lines[1].size(), 2);
 }
 
 // The same with one process and the gradients of all ranks' batches.
@@ -305,138 +212,6 @@ TEST_P(HorovodTest, RanksStayUntilRankZeroHasEnded) {
     const absl::Status closed = session->Close();
     EXPECT_TRUE(closed.ok()) << closed;
     EXPECT_TRUE(first_ends);
-    server->Shutdown();
-  });
-}
-
-TEST_P(HorovodTest, CollectivesOfAGraph) {
-  MakeCluster(2);
-  OnAllRanks(2, [&](int rank) {
-    const auto server = Start(rank);
-    const auto hvd = Horovod::Init(*server).value();
-    EXPECT_EQ(hvd->rank(), rank);
-    EXPECT_EQ(hvd->size(), 2);
-    EXPECT_EQ(hvd->local_rank(), rank);
-    EXPECT_EQ(hvd->local_size(), 2);
-    GraphBuilder g(StandardOps());
-    const Output x = Const(g, Tensor::Vector<float>({1.0f + static_cast<float>(rank), 5}));
-    const Output average = hvd->AllReduce(g, x);
-    const Output most = hvd->AllReduce(g, x, Reduction::kMax);
-    const Output joined = hvd->AllGather(g, x);
-    const Output from_1 = hvd->Broadcast(g, x, 1);
-    ASSERT_TRUE(g.ok()) << g.status();
-    const auto session = server->CreateSession(g.graph()).value();
-    for (int i = 0; i < 3; ++i) {
-      const absl::StatusOr<std::vector<Tensor>> values = session->Run({}, {average, most, joined, from_1});
-      ASSERT_TRUE(values.ok()) << values.status();
-      EXPECT_THAT(Values((*values)[0]), ElementsAre(1.5f, 5));
-      EXPECT_THAT(Values((*values)[1]), ElementsAre(2, 5));
-      EXPECT_THAT(Values((*values)[2]), ElementsAre(1, 5, 2, 5));
-      EXPECT_THAT(Values((*values)[3]), ElementsAre(2, 5));
-    }
-    // A step of one rank alone ends by its deadline.
-    if (rank == 0) {
-      const absl::Status status =
-          session->Run({}, {average}, {}, {.timeout = absl::Milliseconds(200)}).status();
-      EXPECT_FALSE(status.ok());
-    }
-    server->Shutdown();
-  });
-}
-
-// 4 MB, in segments that go straight to where they belong.
-TEST_P(HorovodTest, LargeTensorsTravelInSegments) {
-  MakeCluster(2);
-  OnAllRanks(2, [&](int rank) {
-    const auto server = Start(rank);
-    const auto hvd = Horovod::Init(*server).value();
-    GraphBuilder g(StandardOps());
-    const Output x = Placeholder(g, DType::kFloat32, {-1});
-    const Output sum = hvd->AllReduce(g, x, Reduction::kSum, false);
-    const auto session = server->CreateSession(g.graph()).value();
-    Tensor input(DType::kFloat32, Shape({1 << 20}));
-    for (int turn = 1; turn <= 3; ++turn) {
-      for (int64_t i = 0; i < 1 << 20; ++i) input.flat<float>()[i] = static_cast<float>(i * turn + rank);
-      const absl::StatusOr<std::vector<Tensor>> values = session->Run({{x, input.Clone()}}, {sum});
-      ASSERT_TRUE(values.ok()) << values.status();
-      for (int64_t i = 0; i < 1 << 20; ++i) {
-        ASSERT_EQ((*values)[0].flat<float>()[i],
-                  static_cast<float>(i * turn) + static_cast<float>(i * turn + 1));
-      }
-    }
-    server->Shutdown();
-  });
-}
-
-// Within each host first (collectives/host_reduce.cc), in segments of which each rank has some to add up.
-TEST_P(HorovodTest, RanksOfTwoHostsAddLargeTensorsUp) {
-  constexpr int kRanks = 4;
-  constexpr int64_t kCount = (5 << 20) / 4 + 3;  // more than one segment for a rank, of two sizes
-  MakeCluster(kRanks, /*num_hosts=*/2);
-  OnAllRanks(kRanks, [&](int rank) {
-    const auto server = Start(rank);
-    const auto hvd = Horovod::Init(*server).value();
-    GraphBuilder g(StandardOps());
-    const Output x = Placeholder(g, DType::kFloat32, {-1});
-    const Output mean = hvd->AllReduce(g, x, Reduction::kSum, /*divides=*/true);
-    const auto session = server->CreateSession(g.graph()).value();
-    for (int turn = 1; turn <= 3; ++turn) {
-      Tensor input(DType::kFloat32, Shape({kCount}));
-      for (int64_t i = 0; i < kCount; ++i) {
-        input.flat<float>()[i] = static_cast<float>(i * turn % 1000 + 10'000 * rank);
-      }
-      const absl::StatusOr<std::vector<Tensor>> values = session->Run({{x, input}}, {mean});
-      ASSERT_TRUE(values.ok()) << values.status();
-      for (int64_t i = 0; i < kCount; ++i) {
-        ASSERT_EQ((*values)[0].flat<float>()[i], static_cast<float>(i * turn % 1000 + 15'000)) << i;
-      }
-    }
-    server->Shutdown();
-  });
-}
-
-TEST_P(HorovodTest, MoreCollectivesOfAGraph) {
-  MakeCluster(2);
-  OnAllRanks(2, [&](int rank) {
-    const auto server = Start(rank);
-    const auto hvd = Horovod::Init(*server).value();
-    GraphBuilder g(StandardOps());
-    const Output x = Const(g, Tensor::From<float>({3, 1}, {1.0f + static_cast<float>(rank), 5, 7}));
-    const Output mine = hvd->ReduceScatter(g, x, Reduction::kSum, false);
-    const Output splits = Const(g, Tensor::Vector<int64_t>({rank, 3 - rank}));
-    const Horovod::Exchanged exchanged = hvd->AllToAll(g, x, splits);
-    const Output adasum = hvd->AllReduce(g, x, Reduction::kAdasum);
-    Node* const barrier = hvd->Barrier(g);
-    const auto group = [&](int value) { return Const(g, Tensor::Scalar<int32_t>(value)); };
-    const Output reduced =
-        g.AddOp("CollectiveReduceV2", {x, group(2), group(5), group(6), std::vector<Output>{}},
-                {{"merge_op", "Max"}, {"final_op", "Id"}});
-    const Output gathered =
-        g.AddOp("CollectiveGatherV2", {x, group(2), group(5), group(7), std::vector<Output>{}});
-    const Output last = hvd->Join(g);
-    const Output sum = hvd->AllReduce(g, x, Reduction::kSum, false);
-    ASSERT_TRUE(g.ok()) << g.status();
-    const auto session = server->CreateSession(g.graph()).value();
-    for (int i = 0; i < 3; ++i) {
-      const absl::StatusOr<std::vector<Tensor>> values =
-          session->Run({}, {mine, exchanged.rows, exchanged.splits, adasum, reduced, gathered}, {barrier});
-      ASSERT_TRUE(values.ok()) << values.status();
-      EXPECT_EQ(Values((*values)[0]), rank == 0 ? std::vector<float>({3, 10}) : std::vector<float>({14}));
-      // Rank 0 gives rank 1 all its rows; rank 1 gives rank 0 one, and itself two.
-      EXPECT_EQ(Values((*values)[1]),
-                rank == 0 ? std::vector<float>({2}) : std::vector<float>({1, 5, 7, 5, 7}));
-      EXPECT_THAT((*values)[2].flat<int64_t>(), ElementsAre(rank == 0 ? 0 : 3, rank == 0 ? 1 : 2));
-      EXPECT_EQ((*values)[3].shape(), Shape({3, 1}));
-      EXPECT_THAT(Values((*values)[4]), ElementsAre(2, 5, 7));
-      EXPECT_THAT(Values((*values)[5]), ElementsAre(1, 5, 7, 2, 5, 7));
-    }
-    // Rank 1 has run out of data.
-    if (rank == 0) {
-      for (int i = 0; i < 3; ++i) {
-        EXPECT_THAT(Values(session->Run({}, {sum}).value()[0]), ElementsAre(1, 5, 7));
-      }
-    }
-    EXPECT_EQ(session->Run({}, {last}).value()[0].scalar<int32_t>(), 0);
     server->Shutdown();
   });
 }

@@ -465,6 +465,12 @@ Incarnation Membership::incarnation_of(const TaskName& task) const {
   return it == peers_.end() ? 0 : it->second.incarnation;
 }
 
+bool Membership::IsAlive(const TaskName& task, Incarnation life) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = peers_.find(task);
+  return it != peers_.end() && it->second.incarnation == life && it->second.state == State::kAlive;
+}
+
 absl::Status Membership::LossOf(const TaskName& task, Incarnation life) const {
   absl::MutexLock lock(&mutex_);
   const auto it = peers_.find(task);

@@ -267,6 +267,8 @@ class Membership {
   bool is_leaving(const TaskName& task) const;
   // Of the life last heard of; 0 for none.
   Incarnation incarnation_of(const TaskName& task) const;
+  // Whether it is alive, in the life of this number.
+  bool IsAlive(const TaskName& task, Incarnation life) const;
   // Why that life of the task is lost, over, or has left; OK when none of it is known.
   absl::Status LossOf(const TaskName& task, Incarnation life) const;
   // When something came from the task itself; the infinite past for never.

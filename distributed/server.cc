@@ -204,17 +204,20 @@ absl::Status Server::Connect(const ServerOptions& options) {
   if (!options.allowed_dirs.empty()) {
     WEIR_ASSIGN_OR_RETURN(files, AllowedFiles::In(options.allowed_dirs));
   }
-  const MasterOptions master = {.ops = &runtime_->ops(),
-                                .environment = options.environment,
-                                .threads = &runtime_->step_threads(),
-                                .target = [this] { return target_on_all_tasks(); },
-                                .is_done = [this](const Worker& worker) { return IsDone(worker); },
-                                .host = cluster_address,
+  TaskNetworkOptions network = {.owned_transport = std::move(owned),
                                 .files = files,
-                                .limits = limits};
-  network_ =
-      std::make_unique<TaskNetwork>(task_, options, *runtime_, *membership_, *transport, std::move(owned),
-                                    std::move(files), limits, refused_.get(), master);
+                                .limits = limits,
+                                .refused = refused_.get(),
+                                .simulated_process = options.simulated_process};
+  network.master = {.ops = &runtime_->ops(),
+                    .environment = options.environment,
+                    .threads = &runtime_->step_threads(),
+                    .target = [this] { return target_on_all_tasks(); },
+                    .is_done = [this](const Worker& worker) { return IsDone(worker); },
+                    .host = cluster_address,
+                    .files = std::move(files),
+                    .limits = limits};
+  network_ = std::make_unique<TaskNetwork>(task_, *runtime_, *membership_, *transport, std::move(network));
   absl::StatusOr<std::string> bound =
       network_->Listen(*transport, listen->ToString(),
                        /*serves_clients=*/!options.security.authenticates() && !options.security.uses_tls());

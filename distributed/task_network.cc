@@ -26,26 +26,25 @@ static std::vector<std::string> HostsOf(const TaskConfig& task) {
   return hosts;
 }
 
-TaskNetwork::TaskNetwork(const TaskConfig& task, const ServerOptions& options, Runtime& runtime,
-                         Membership& membership, Transport& transport,
-                         std::unique_ptr<Transport> owned_transport, std::shared_ptr<FileSystem> files,
-                         const PeerLimits& limits, RefusedCalls* refused, const MasterOptions& master)
+TaskNetwork::TaskNetwork(const TaskConfig& task, Runtime& runtime, Membership& membership,
+                         Transport& transport, TaskNetworkOptions options)
     : task_(task),
       membership_(membership),
-      owned_transport_(std::move(owned_transport)),
+      owned_transport_(std::move(options.owned_transport)),
       peers_(task.cluster(), transport, membership),
       pusher_(std::make_unique<TensorPusher>(peers_, TensorPusherOptions(),
                                              [this](PlanId plan, int64_t step, const absl::Status& reason) {
                                                service_.FailStep(plan, step, reason);
                                              })),
       worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
-      service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(files), limits),
+      service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(options.files),
+               options.limits),
       probes_(peers_),
       // What is simulated has a start of its own.
       process_(membership.environment().is_simulated() ? options.simulated_process : OriginOfThisProcess()),
       age_before_(std::max(absl::ZeroDuration(), process_.age - membership.age())),
-      members_(membership, peers_, probes_, process_.id, refused),
-      master_(std::make_unique<MasterService>(master)) {
+      members_(membership, peers_, probes_, process_.id, options.refused),
+      master_(std::make_unique<MasterService>(options.master)) {
   // Workers of a cluster with parameter servers meet there.
   if (IsTrainingJob(task.job()) && task.num_ps() == 0) {
     replicas_ = std::make_unique<PeerGroup>(task.worker_tasks(), HostsOf(task), peers_);

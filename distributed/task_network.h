@@ -34,7 +34,6 @@
 #include "distributed/peers/tensor_pusher.h"
 #include "distributed/process_age.h"
 #include "distributed/remote_worker.h"
-#include "distributed/server_options.h"
 #include "distributed/task_config.h"
 #include "distributed/transport/transport.h"
 #include "distributed/worker_service.h"
@@ -43,12 +42,19 @@
 
 namespace weir {
 
+struct TaskNetworkOptions {
+  std::unique_ptr<Transport> owned_transport;  // that lives as long as the network; or null
+  std::shared_ptr<FileSystem> files;           // what graphs of other tasks may read and write; null: all
+  PeerLimits limits;
+  RefusedCalls* refused = nullptr;  // counts them; borrowed, or null
+  MasterOptions master;
+  ProcessOrigin simulated_process;  // ServerOptions
+};
+
 class TaskNetwork {
  public:
-  TaskNetwork(const TaskConfig& task, const ServerOptions& options, Runtime& runtime, Membership& membership,
-              Transport& transport, std::unique_ptr<Transport> owned_transport,
-              std::shared_ptr<FileSystem> files, const PeerLimits& limits, RefusedCalls* refused,
-              const MasterOptions& master);
+  TaskNetwork(const TaskConfig& task, Runtime& runtime, Membership& membership, Transport& transport,
+              TaskNetworkOptions options);
   ~TaskNetwork();
 
   // Returns the address bound. `serves_clients`: TensorFlow's clients, who have no token and no certificate

@@ -8,18 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "distributed/plan_errors.h"
 #include "graph/types/status_macros.h"
-#include "kernels/threads.h"
 
 namespace weir {
-
-// A request after its envelope.
-struct WorkerService::Request {
-  std::shared_ptr<IncomingCall> call;
-  Envelope envelope;
-  WireReader reader{""};
-
-  const std::vector<Payload>& payloads() const { return call->request().payloads; }
-};
 
 // A step asked for by a peer: running, or over with its answer kept.
 struct WorkerService::Step {
@@ -58,16 +48,16 @@ WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Members
       pusher_(pusher),
       files_(std::move(files)),
       use_(limits),
-      inbound_(limits.inbound, membership.environment()),
-      pieces_([this](const Envelope& sender, const TensorPiece& piece, std::shared_ptr<void> held) {
-        return KeepForStep(sender, piece, std::move(held));
-      }),
+      inbox_(worker, membership, use_, limits.inbound,
+             [this](PlanId plan, int64_t step_id, const absl::Status& reason) {
+               FailStep(plan, step_id, reason);
+             }),
       failures_(peers) {}
 
 WorkerService::~WorkerService() = default;
 
 void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
-  Request request{std::move(call)};
+  WorkerRequest request{std::move(call)};
   request.reader = WireReader(request.call->request().header);
   request.envelope = Envelope::DecodeFrom(&request.reader);
   const absl::string_view method = request.call->method();
@@ -82,8 +72,8 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
     return Reply(request, admitted);
   }
   if (method == kRunPartitionMethod) return RunPartition(request);
-  if (method == kPushTensorsMethod) return PushTensors(request);
-  if (method == kPushPieceMethod) return PushPiece(request);
+  if (method == kPushTensorsMethod) return inbox_.Push(request);
+  if (method == kPushPieceMethod) return inbox_.PushPiece(request);
   if (method == kCancelStepMethod) return CancelStep(request);
   if (method == kRegisterPartitionMethod) {
     return request.call->Compute([this, request]() mutable { RegisterPartition(request); });
@@ -108,19 +98,19 @@ Frame WorkerService::MakeReply(const absl::Status& status, std::string body,
   return EncodeReply(membership_.incarnation(), status, std::move(body), std::move(payloads));
 }
 
-void WorkerService::Reply(const Request& request, const absl::Status& status, std::string body,
+void WorkerService::Reply(const WorkerRequest& request, const absl::Status& status, std::string body,
                           std::vector<Payload> payloads) {
   request.call->Reply(MakeReply(status, std::move(body), std::move(payloads)));
 }
 
-void WorkerService::ListDevices(Request& request) {
+void WorkerService::ListDevices(WorkerRequest& request) {
   absl::StatusOr<std::vector<DeviceAttributes>> devices = worker_.ListDevices(request.call->deadline());
   WireWriter writer;
   if (devices.ok()) EncodeDevices(*devices, &writer);
   Reply(request, devices.status(), writer.Take());
 }
 
-void WorkerService::RegisterPartition(Request& request) {
+void WorkerService::RegisterPartition(WorkerRequest& request) {
   TensorShares tensors;
   absl::StatusOr<PartitionSpec> spec =
       DecodePartition(&request.reader, request.payloads(), ops_, [&](PlanId plan, int64_t num_bytes) {
@@ -192,8 +182,8 @@ absl::Status WorkerService::TakeTensors(const Envelope& owner, PlanId plan, int6
   return absl::OkStatus();
 }
 
-absl::Status WorkerService::TakePlan(const Request& request, const PartitionSpec& spec, int64_t tensor_bytes,
-                                     PeerUse::Share* plan, PeerUse::Share* session) {
+absl::Status WorkerService::TakePlan(const WorkerRequest& request, const PartitionSpec& spec,
+                                     int64_t tensor_bytes, PeerUse::Share* plan, PeerUse::Share* session) {
   const Envelope& owner = request.envelope;
   const auto wire_bytes = static_cast<int64_t>(request.call->request().num_wire_bytes());
   const PeerUse::Amount amount = {.plans = 1,
@@ -211,19 +201,15 @@ absl::Status WorkerService::TakePlan(const Request& request, const PartitionSpec
 
 bool WorkerService::IsOrphan(const Envelope& owner, PlanId plan) {
   // OnLoss comes after membership has changed its mind, and takes the lock: it finds what is registered now.
-  return IsLost(owner) || IsDeregistered({owner.sender_incarnation, plan});
-}
-
-bool WorkerService::IsLost(const Envelope& owner) const {
-  return membership_.incarnation_of(owner.sender) != owner.sender_incarnation ||
-         membership_.state(owner.sender) != Membership::State::kAlive;
+  return !membership_.IsAlive(owner.sender, owner.sender_incarnation) ||
+         IsDeregistered({owner.sender_incarnation, plan});
 }
 
 bool WorkerService::IsDeregistered(const std::pair<Incarnation, PlanId>& plan) const {
   return std::find(deregistered_.begin(), deregistered_.end(), plan) != deregistered_.end();
 }
 
-absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const RunRequest& run,
+absl::StatusOr<Frame> WorkerService::BeginStep(const WorkerRequest& request, const RunRequest& run,
                                                std::shared_ptr<Step>* step) {
   std::vector<std::shared_ptr<Step>> forgotten;  // freed without the lock
   absl::MutexLock lock(&mutex_);
@@ -262,7 +248,7 @@ absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const Run
   return Frame();
 }
 
-void WorkerService::RunPartition(Request& request) {
+void WorkerService::RunPartition(WorkerRequest& request) {
   absl::StatusOr<RunRequest> run =
       DecodeRunRequest(&request.reader, request.payloads(), peers_.environment().Now());
   if (!run.ok()) return Reply(request, run.status());
@@ -397,7 +383,7 @@ absl::Status WorkerService::CheckOwner(const Envelope& envelope, PlanId plan) co
                                                   envelope.sender.ToString()));
 }
 
-void WorkerService::CancelStep(Request& request) {
+void WorkerService::CancelStep(WorkerRequest& request) {
   absl::StatusOr<CancelRequest> cancel = DecodeCancel(&request.reader);
   absl::Status status = cancel.status();
   if (status.ok()) status = CheckOwner(request.envelope, cancel->plan);
@@ -408,7 +394,7 @@ void WorkerService::CancelStep(Request& request) {
   Reply(request, status);
 }
 
-void WorkerService::FailOwnStep(Request& request) {
+void WorkerService::FailOwnStep(WorkerRequest& request) {
   absl::StatusOr<CancelRequest> failure = DecodeCancel(&request.reader);
   Reply(request, failure.status());  // first: cancelling may compute
   if (!failure.ok()) return;
@@ -428,7 +414,7 @@ void WorkerService::CancelBeforeItBegins(const CancelRequest& cancel) {
   if (step != plan->second.steps.end() && !step->second->has_begun) step->second->cancelled = cancel.reason;
 }
 
-void WorkerService::DeregisterPartition(Request& request) {
+void WorkerService::DeregisterPartition(WorkerRequest& request) {
   const PlanId plan = request.reader.Fixed64();
   absl::Status status = request.reader.Finish("a deregistration");
   if (status.ok()) status = CheckOwner(request.envelope, plan);
@@ -445,7 +431,7 @@ void WorkerService::DeregisterPartition(Request& request) {
   Reply(request, status);
 }
 
-void WorkerService::EndSession(Request& request) {
+void WorkerService::EndSession(WorkerRequest& request) {
   const SessionId session = request.reader.Fixed64();
   const absl::Status status = request.reader.Finish("the end of a session");
   if (status.ok()) {
@@ -458,7 +444,7 @@ void WorkerService::EndSession(Request& request) {
   Reply(request, status);
 }
 
-void WorkerService::BeginRestore(Request& request) {
+void WorkerService::BeginRestore(WorkerRequest& request) {
   const uint64_t id = request.reader.Fixed64();
   if (absl::Status status = request.reader.Finish("a restore"); !status.ok()) return Reply(request, status);
   request.call->Compute([this, id, request] {  // waits for updates that are just applied
@@ -474,7 +460,7 @@ void WorkerService::GiveUpRestoreOfEarlierLife() {
   if (const Incarnation life = restorer_.LifeThatIsOver(membership_); life != 0) worker_.GiveUpRestore(life);
 }
 
-void WorkerService::EndRestore(Request& request) {
+void WorkerService::EndRestore(WorkerRequest& request) {
   const uint64_t id = request.reader.Fixed64();
   const std::string applied_updates(request.reader.String());
   absl::Status status = request.reader.Finish("the end of a restore");
@@ -482,7 +468,7 @@ void WorkerService::EndRestore(Request& request) {
   Reply(request, status);
 }
 
-void WorkerService::ResetContainers(Request& request) {
+void WorkerService::ResetContainers(WorkerRequest& request) {
   const size_t count = request.reader.Count();
   std::vector<std::string> containers;
   for (size_t i = 0; i < count && request.reader.ok(); ++i) containers.emplace_back(request.reader.String());
@@ -493,153 +479,14 @@ void WorkerService::ResetContainers(Request& request) {
   });
 }
 
-void WorkerService::PushTensors(Request& request) {
-  absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads());
-  if (!push.ok()) return ReplyToPush(request, push.status(), 0);
-  const Incarnation sender = request.envelope.sender_incarnation;
-  const uint64_t number = push->message.number;
-  const absl::StatusOr<DeliveredMessages::State> state = pushes_.Begin(sender, push->message);
-  if (!state.ok()) return ReplyToPush(request, state.status(), 0);
-  switch (*state) {
-    case DeliveredMessages::State::kNew:
-      break;
-    case DeliveredMessages::State::kUnderWay:
-      // Beside the frame, where it is tried again (Peers).
-      return request.call->Reply(
-          absl::UnavailableError("the same tensors are just being delivered, which may yet fail"));
-    case DeliveredMessages::State::kDelivered:
-      return ReplyToPush(request, absl::OkStatus(), 0);
-  }
-  int64_t num_bytes = 0;
-  for (const EdgeTensor& entry : push->entries) num_bytes += static_cast<int64_t>(entry.tensor.num_bytes());
-  absl::StatusOr<InboundBudget::Arrival> arrival = inbound_.Arrive(sender, num_bytes);
-  if (!arrival.ok()) {
-    pushes_.End(sender, number, false);
-    return request.call->Reply(arrival.status());  // beside the frame, too
-  }
-  ForgetMessagesIfOver(request.envelope);
-  absl::StatusOr<PeerUse::Share> share =
-      use_.Take(request.envelope.sender, sender,
-                {.bytes = static_cast<int64_t>(request.call->request().num_wire_bytes())},
-                absl::StrCat("a push for step ", push->step_id));
-  if (!share.ok()) {
-    pushes_.End(sender, number, false);
-    *arrival = InboundBudget::Arrival();
-    return ReplyToPush(request, share.status(), num_bytes);
-  }
-  auto held = std::make_shared<PeerUse::Share>(*std::move(share));
-  request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
-  request.call->Compute([this, sender, number, num_bytes, request, push = *std::move(push),
-                         held = std::move(held), arrival = *std::move(arrival)]() mutable {
-    RunScope scope;  // the answer goes before what the tensors make runnable: the sender may have lent them
-    const absl::Status status = Deliver(request.envelope.sender, std::move(push), std::move(held));
-    pushes_.End(sender, number, status.ok());
-    arrival = InboundBudget::Arrival();
-    ReplyToPush(request, status, num_bytes);
-  });
-}
-
-void WorkerService::ReplyToPush(const Request& request, const absl::Status& status, int64_t num_bytes,
-                                WireWriter reply) {
-  inbound_.Answer(request.envelope.sender_incarnation, num_bytes).EncodeTo(&reply);
-  Reply(request, status, reply.Take());
-}
-
-absl::Status WorkerService::Deliver(const TaskName& sender, PushRequest push, std::shared_ptr<void> held) {
-  RunScope scope;  // what waits for the first tensor must not run before the last is delivered
-  const std::string from = sender.ToDevicePrefix();
-  absl::Status status = HoldForEntries(push, from, std::move(held));
-  for (EdgeTensor& entry : push.entries) {
-    if (!status.ok()) break;
-    const Tensor tensor = std::exchange(entry.tensor, Tensor());
-    status = worker_.Receive(push.plan, push.step_id, entry.edge, entry.turn, tensor, entry.is_dead, from);
-  }
-  return absl::IsNotFound(status) ? UnknownPlan(push.plan, membership_.self()) : status;
-}
-
-// Until the step is over, which may never begin; for tensors in loops until they have been received: there
-// may be any number of them in a step.
-absl::Status WorkerService::HoldForEntries(const PushRequest& push, const std::string& from,
-                                           std::shared_ptr<void> held) {
-  if (held == nullptr) return absl::OkStatus();
-  bool is_held = false;
-  for (const EdgeTensor& entry : push.entries) {
-    if (entry.turn == kOnlyTurn && std::exchange(is_held, true)) continue;
-    WEIR_RETURN_IF_ERROR(worker_.CheckSender(push.plan, entry.edge, from));
-    WEIR_RETURN_IF_ERROR(worker_.Hold(push.plan, push.step_id, entry.edge, entry.turn, held).status());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WorkerService::CheckSender(const Envelope& envelope, const TensorPiece& piece) const {
-  const absl::Status status = worker_.CheckSender(piece.plan, piece.edge, envelope.sender.ToDevicePrefix());
-  return absl::IsNotFound(status) ? UnknownPlan(piece.plan, membership_.self()) : status;
-}
-
 Payload WorkerService::Place(absl::string_view method, absl::string_view header, size_t index,
                              size_t num_bytes) {
   if (method != kPushPieceMethod || index != 0) return Payload();
   WireReader reader(header);
   const Envelope envelope = Envelope::DecodeFrom(&reader);
-  // What has no place is looked at again by Handle, which says why.
+  // What is not admitted is looked at again by Handle, which says why.
   if (!reader.ok() || !Admit(envelope).ok()) return Payload();
-  const absl::StatusOr<TensorPiece> piece = DecodePiece(&reader);
-  if (!piece.ok() || !CheckSender(envelope, *piece).ok()) return Payload();
-  return pieces_.Place(envelope, *piece, num_bytes);
-}
-
-absl::StatusOr<bool> WorkerService::KeepForStep(const Envelope& sender, const TensorPiece& piece,
-                                                std::shared_ptr<void> held) {
-  WEIR_ASSIGN_OR_RETURN(PeerUse::Share share,
-                        use_.Take(sender.sender, sender.sender_incarnation, {.bytes = piece.tensor_bytes()},
-                                  absl::StrCat("a tensor for step ", piece.step_id)));
-  const auto both =
-      std::make_shared<std::pair<std::shared_ptr<void>, PeerUse::Share>>(std::move(held), std::move(share));
-  return worker_.Hold(piece.plan, piece.step_id, piece.edge, piece.turn, both);
-}
-
-void WorkerService::PushPiece(Request& request) {
-  std::vector<Payload> payloads = std::exchange(request.call->request().payloads, {});
-  absl::StatusOr<TensorPiece> piece = DecodePiece(&request.reader);
-  if (piece.ok() && payloads.size() != 1) {
-    piece = absl::InvalidArgumentError(
-        absl::StrCat("a piece of a tensor came with ", payloads.size(), " payloads"));
-  }
-  int64_t num_bytes = 0;
-  for (const Payload& payload : payloads) num_bytes += static_cast<int64_t>(payload.num_bytes());
-  absl::Status status = piece.status();
-  if (status.ok()) status = CheckSender(request.envelope, *piece);
-  if (!status.ok()) return ReplyToPush(request, status, num_bytes);
-  const Incarnation from = request.envelope.sender_incarnation;
-  absl::StatusOr<InboundBudget::Arrival> arrival = inbound_.Arrive(from, num_bytes);
-  if (!arrival.ok()) return request.call->Reply(arrival.status());  // beside the frame
-  absl::StatusOr<TensorAssembler::Added> added =
-      pieces_.Add(request.envelope, *piece, std::move(payloads[0]));
-  *arrival = InboundBudget::Arrival();
-  ForgetMessagesIfOver(request.envelope);
-  if (!added.ok()) {
-    const bool is_unknown = absl::IsNotFound(added.status());
-    return ReplyToPush(request, is_unknown ? UnknownPlan(piece->plan, membership_.self()) : added.status(),
-                       num_bytes);
-  }
-  if (added->is_on_its_way) {
-    // Beside the frame, where it is tried again (Peers).
-    return request.call->Reply(
-        absl::UnavailableError("another copy of this piece is on its way, and may yet break off"));
-  }
-  // Before the delivery, which may compute for long: the sender has room for the next piece.
-  WireWriter reply;
-  EncodePieceReply(added->is_wanted, &reply);
-  ReplyToPush(request, absl::OkStatus(), num_bytes, std::move(reply));
-  if (!added->whole.is_valid()) return;
-  PushRequest push{{}, piece->plan, piece->step_id, {}};
-  push.entries.push_back({piece->edge, false, std::move(added->whole), piece->turn});
-  request.call->Compute([this, sender = request.envelope.sender, plan = piece->plan, step_id = piece->step_id,
-                         push = std::move(push)]() mutable {
-    if (absl::Status status = Deliver(sender, std::move(push)); !status.ok()) {
-      FailStep(plan, step_id, status);
-    }
-  });
+  return inbox_.Place(envelope, &reader, num_bytes);
 }
 
 void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& reason) {
@@ -655,19 +502,8 @@ void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& r
   if (owner) failures_.Tell(*owner, plan, step_id, reason);
 }
 
-void WorkerService::ForgetMessagesOf(Incarnation sender) {
-  pushes_.Forget(sender);
-  pieces_.Forget(sender);
-  inbound_.Forget(sender);
-}
-
-void WorkerService::ForgetMessagesIfOver(const Envelope& sender) {
-  // OnLoss comes after membership has changed its mind: whichever is later finds what was noted.
-  if (IsLost(sender)) ForgetMessagesOf(sender.sender_incarnation);
-}
-
 void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason) {
-  ForgetMessagesOf(incarnation);
+  inbox_.Forget(incarnation);
   std::vector<PlanId> orphans;
   std::vector<SessionId> orphaned_sessions;
   {

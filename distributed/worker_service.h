@@ -9,9 +9,9 @@
 // breaks). The first one runs it, the others get the same answer: while it runs they wait with it, afterwards
 // the answer is kept until a later RunPartition says that the step is over for its owner (of the last
 // kKeptAnswers steps at most). Large results are not kept, and older steps are forgotten: their repetition is
-// answered with Aborted and runs nothing (ids of steps increase). A repeated push or registration is answered
-// without being done again; a push that failed is delivered again, so that its sender hears of it. A plan
-// that its owner has deregistered is not registered again by a repetition: Aborted.
+// answered with Aborted and runs nothing (ids of steps increase). A repeated registration is answered without
+// being done again, and so are pushes (tensor_inbox.h). A plan that its owner has deregistered is not
+// registered again by a repetition: Aborted.
 //
 // Only its owner may run, cancel or deregister a plan: to others it is PermissionDenied. What an owner may
 // have here is limited (peer_limits.h).
@@ -31,15 +31,15 @@
 #include "absl/synchronization/mutex.h"
 #include "distributed/membership.h"
 #include "distributed/peer_limits.h"
-#include "distributed/peers/delivered_messages.h"
 #include "distributed/peers/inbound_budget.h"
 #include "distributed/peers/peers.h"
-#include "distributed/peers/tensor_assembler.h"
 #include "distributed/peers/tensor_pusher.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/restorer.h"
 #include "distributed/step_failures.h"
+#include "distributed/tensor_inbox.h"
 #include "distributed/transport/transport.h"
+#include "distributed/worker_request.h"
 #include "session/local_worker.h"
 
 namespace weir {
@@ -69,13 +69,12 @@ class WorkerService {
 
   // What other tasks have here, and on its way.
   const PeerUse& use() const { return use_; }
-  const InboundBudget& inbound() const { return inbound_; }
+  const InboundBudget& inbound() const { return inbox_.budget(); }
   int num_plans() const;
   // Set aside for tensors that have not come whole.
-  int64_t num_unfinished_bytes() const { return pieces_.num_bytes(); }
+  int64_t num_unfinished_bytes() const { return inbox_.num_unfinished_bytes(); }
 
  private:
-  struct Request;
   struct Step;
   // What the tensors of a plan's graphs take of its owner's limit.
   struct TensorShares {
@@ -104,29 +103,19 @@ class WorkerService {
   static constexpr size_t kMaxWaiting = 64;  // repetitions of one request
 
   absl::Status Admit(const Envelope& envelope);
-  void Reply(const Request& request, const absl::Status& status, std::string body = "",
+  void Reply(const WorkerRequest& request, const absl::Status& status, std::string body = "",
              std::vector<Payload> payloads = {});
 
-  void ListDevices(Request& request);
-  void RegisterPartition(Request& request);
-  void RunPartition(Request& request);
-  void CancelStep(Request& request);
-  void FailOwnStep(Request& request);
-  void DeregisterPartition(Request& request);
-  void EndSession(Request& request);
-  void BeginRestore(Request& request);
-  void EndRestore(Request& request);
-  void ResetContainers(Request& request);
-  void PushTensors(Request& request);
-  void PushPiece(Request& request);
-  // With what its sender may have under way from now on, also in an error. `num_bytes`: of the push, 0 if it
-  // was answered before. `reply`: what comes before that.
-  void ReplyToPush(const Request& request, const absl::Status& status, int64_t num_bytes,
-                   WireWriter reply = {});
-  void ForgetMessagesOf(Incarnation sender);
-  // A message may come so late that its sender's life is over: nothing stays of it, for nobody would take it
-  // away.
-  void ForgetMessagesIfOver(const Envelope& sender);
+  void ListDevices(WorkerRequest& request);
+  void RegisterPartition(WorkerRequest& request);
+  void RunPartition(WorkerRequest& request);
+  void CancelStep(WorkerRequest& request);
+  void FailOwnStep(WorkerRequest& request);
+  void DeregisterPartition(WorkerRequest& request);
+  void EndSession(WorkerRequest& request);
+  void BeginRestore(WorkerRequest& request);
+  void EndRestore(WorkerRequest& request);
+  void ResetContainers(WorkerRequest& request);
 
   // PermissionDenied for another task than the owner of the plan, or another life of it. OK for a plan that
   // no task has here: it is unknown, or of a session of this task itself, which others have no part in.
@@ -134,14 +123,13 @@ class WorkerService {
   // Whether a plan that has been compiled is not wanted any more: its owner is lost, or has deregistered it
   // meanwhile.
   bool IsOrphan(const Envelope& owner, PlanId plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsLost(const Envelope& owner) const;
   // Of the task that restored last, when a later life of it is known.
   void GiveUpRestoreOfEarlierLife();
   bool IsDeregistered(const std::pair<Incarnation, PlanId>& plan) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Before the tensors of one of its graphs are made: a message of a few bytes may ask for much memory.
   absl::Status TakeTensors(const Envelope& owner, PlanId plan, int64_t num_bytes, TensorShares* taken);
   // What else a new plan takes of its owner's limits, and its session, if it is the first of it.
-  absl::Status TakePlan(const Request& request, const PartitionSpec& spec, int64_t tensor_bytes,
+  absl::Status TakePlan(const WorkerRequest& request, const PartitionSpec& spec, int64_t tensor_bytes,
                         PeerUse::Share* plan, PeerUse::Share* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps the answer of a step that is over, if it is a step of this plan, for as long as its owner may ask
   // again.
@@ -152,21 +140,13 @@ class WorkerService {
   // The kept answer of a step that is over; an empty frame when one is to come. `step` is set when this is
   // the first request of its step, which is then to be run. Aborted for an unknown plan; InvalidArgument when
   // arguments or results are not as many as the plan has.
-  absl::StatusOr<Frame> BeginStep(const Request& request, const RunRequest& run, std::shared_ptr<Step>* step);
+  absl::StatusOr<Frame> BeginStep(const WorkerRequest& request, const RunRequest& run,
+                                  std::shared_ptr<Step>* step);
   void RunStep(const std::shared_ptr<Step>& step);
   // The tensors that came with the request.
   absl::Status DeliverFirst(Step& step);
   // For a step that waits for its turn: the worker does not know it yet.
   void CancelBeforeItBegins(const CancelRequest& cancel);
-  // The step keeps `held`, the room for a large tensor, until it is over; what the tensor takes counts
-  // against its sender as long (LocalWorker::Hold). False when the step is over already.
-  absl::StatusOr<bool> KeepForStep(const Envelope& sender, const TensorPiece& piece,
-                                   std::shared_ptr<void> held);
-  // The step keeps `held`, if it is not null, until it is over; of edges in loops until it has their tensors.
-  absl::Status Deliver(const TaskName& sender, PushRequest push, std::shared_ptr<void> held = nullptr);
-  absl::Status HoldForEntries(const PushRequest& push, const std::string& from, std::shared_ptr<void> held);
-  // PermissionDenied for a piece that another task sends than the one whose tensor it is.
-  absl::Status CheckSender(const Envelope& envelope, const TensorPiece& piece) const;
   void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,
                   const absl::Status& status);
   Frame MakeReply(const absl::Status& status, std::string body = "",
@@ -180,9 +160,7 @@ class WorkerService {
   TensorPusher& pusher_;
   const std::shared_ptr<FileSystem> files_;
   PeerUse use_;
-  InboundBudget inbound_;
-  TensorAssembler pieces_;
-  DeliveredMessages pushes_;
+  TensorInbox inbox_;
   StepFailures failures_;
   Restorer restorer_;
 

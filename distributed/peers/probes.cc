@@ -18,8 +18,7 @@ Probes::~Probes() {
 
 void Probes::Look(const TaskName& task, Incarnation life, Then then) {
   const Membership& membership = peers_.membership();
-  const bool is_alive =
-      membership.state(task) == Membership::State::kAlive && membership.incarnation_of(task) == life;
+  const bool is_alive = membership.IsAlive(task, life);
   if (!is_alive || membership.is_leaving(task)) {
     if (then) then(is_alive ? Finding::kUnknown : Finding::kGone);
     return;
