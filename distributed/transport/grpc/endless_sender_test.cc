@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -17,6 +19,8 @@
 namespace weir {
 namespace {
 
+constexpr int kConnections = 12;
+
 bool EndsWithin(pid_t process, absl::Duration limit) {
   for (const absl::Time end = absl::Now() + limit; absl::Now() < end;
        absl::SleepFor(absl::Milliseconds(10))) {
@@ -29,11 +33,13 @@ bool EndsWithin(pid_t process, absl::Duration limit) {
   return false;
 }
 
-// Frames of a kind that nobody knows, which are skipped, without a pause.
+// Updates of the connection's window, without a pause: small frames, of which none is kept, so that reading
+// them takes far longer than sending them.
 [[noreturn]] void SendWithoutPause(int port) {
-  constexpr int kUnknown = 0x42;
+  constexpr int kWindowUpdate = 8;
+  const std::string update = Http2Frame(kWindowUpdate, 0, 0, std::string("\0\0\0\1", 4));
   std::string frames;
-  for (int i = 0; i < 256; ++i) absl::StrAppend(&frames, Http2Frame(kUnknown, 0, 0, std::string(16384, 'x')));
+  while (frames.size() < 1 << 20) absl::StrAppend(&frames, update);
   while (true) {
     RawConnection sender(port);
     sender.Write(absl::StrCat(Http2Greeting(), Http2Call(1, "/weir.T/E", kToken, /*kept=*/true)));
@@ -49,6 +55,8 @@ TEST(EndlessSenderTest, HoldsNobodyUp) {
   const ChildProcess server([port] { Serve(port); });
   const ChildProcess sender([port] {
     raise(SIGSTOP);
+    std::vector<std::thread> others;
+    for (int i = 1; i < kConnections; ++i) others.emplace_back(SendWithoutPause, port);
     SendWithoutPause(port);
   });
   const auto transport = MakeGrpcTransport(WithToken()).value();
