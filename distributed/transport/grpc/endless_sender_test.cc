@@ -10,9 +10,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distributed/launch/free_ports.h"
-#include "distributed/transport/grpc/attacked_server.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/grpc/raw_connection.h"
+#include "distributed/transport/grpc/test_attack.h"
 #include "distributed/transport/test_calls.h"
 #include "gtest/gtest.h"
 
