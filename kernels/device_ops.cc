@@ -94,6 +94,8 @@ void AddStateOps(DeviceOps& ops) {
       "ResourceScatterNdAdd ResourceScatterNdMax ResourceScatterNdMin ResourceScatterNdSub "
       "ResourceScatterNdUpdate ResourceScatterSub ResourceScatterUpdate WeirDestroyTemporaryVariable "
       "WeirTemporaryVariable");
+  Add(ops, "ResourceCountUpTo");
+  Add(ops, "ResourceStridedSliceAssign", {{"begin", "end", "strides"}, {}});
   Add(ops, "VarIsInitializedOp", {{}, {"is_initialized"}});
   Add(ops, "VariableShape", {{}, {"output"}});
   Add(ops,

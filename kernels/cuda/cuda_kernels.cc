@@ -1,12 +1,10 @@
 #include "kernels/cuda/cuda_kernels.h"
 
 #include <algorithm>
-#include <memory>
 #include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "graph/fused_ops.h"
 #include "graph/runtime_ops.h"
 #include "kernels/cuda/cuda_kernel.h"
@@ -49,13 +47,6 @@ bool HasHandles(const Op* op) {
                            std::any_of(op->outputs().begin(), op->outputs().end(), is_handle));
 }
 
-// Without any definition the placer would give the variable to a CPU in those steps that have such a node,
-// and to the GPU in the others.
-absl::StatusOr<std::unique_ptr<Kernel>> NoKernel(const std::string& op) {
-  return absl::UnimplementedError(
-      absl::StrCat("GPUs have no kernel for ", op, ": place the variable on a CPU"));
-}
-
 }  // namespace
 
 void RegisterCudaKernels(KernelRegistry& registry, KernelRegistry& of_host, const OpRegistry& ops) {
@@ -65,8 +56,7 @@ void RegisterCudaKernels(KernelRegistry& registry, KernelRegistry& of_host, cons
   // The first definition that takes a node counts.
   of_host.Change(kType, [&](KernelDef& def) {
     if (!def.is_on_host && !LeavesElementsAlone(def.op)) {
-      if (IsFused(def.op)) return;
-      if (HasHandles(ops.Find(def.op))) def.create = [op = def.op](const auto&) { return NoKernel(op); };
+      if (IsFused(def.op) || HasHandles(ops.Find(def.op))) return;
       def.is_on_host = true;
     }
     registry.Register(std::move(def));
