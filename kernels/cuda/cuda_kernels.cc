@@ -1,12 +1,14 @@
 #include "kernels/cuda/cuda_kernels.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "graph/fused_ops.h"
 #include "graph/runtime_ops.h"
+#include "graph/types/status_macros.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/device_ops.h"
 
@@ -18,6 +20,7 @@ constexpr char kType[] = "GPU";
 void RegisterAll(KernelRegistry& registry) {
   DeviceKernels kernels(registry, kType);
   cuda::RegisterArrayOps(kernels);
+  cuda::RegisterDebuggingOps(kernels);
   cuda::RegisterElementOps(kernels);
   cuda::RegisterLossOps(kernels);
   cuda::RegisterMatrixOps(kernels);
@@ -47,6 +50,14 @@ bool HasHandles(const Op* op) {
                            std::any_of(op->outputs().begin(), op->outputs().end(), is_handle));
 }
 
+KernelFactory Heeding(KernelFactory assign) {
+  return [assign = std::move(assign)](
+             const KernelConstruction& construction) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> of_host, assign(construction));
+    return cuda::MakeAssign(construction, std::move(of_host));
+  };
+}
+
 }  // namespace
 
 void RegisterCudaKernels(KernelRegistry& registry, KernelRegistry& of_host, const OpRegistry& ops) {
@@ -59,6 +70,7 @@ void RegisterCudaKernels(KernelRegistry& registry, KernelRegistry& of_host, cons
       if (IsFused(def.op) || HasHandles(ops.Find(def.op))) return;
       def.is_on_host = true;
     }
+    if (def.op == "AssignVariableOp") def.create = Heeding(std::move(def.create));
     registry.Register(std::move(def));
   });
 }
