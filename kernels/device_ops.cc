@@ -92,7 +92,7 @@ void AddStateOps(DeviceOps& ops) {
       "ResourceScatterNdAdd ResourceScatterNdMax ResourceScatterNdMin ResourceScatterNdSub "
       "ResourceScatterNdUpdate ResourceScatterSub ResourceScatterUpdate WeirDestroyTemporaryVariable "
       "WeirTemporaryVariable");
-  Add(ops, "ResourceCountUpTo");
+  Add(ops, "ResourceCountUpTo", {{}, {"output"}});
   Add(ops, "ResourceStridedSliceAssign", {{"begin", "end", "strides"}, {}});
   Add(ops, "VarIsInitializedOp", {{}, {"is_initialized"}});
   Add(ops, "VariableShape", {{}, {"output"}});
