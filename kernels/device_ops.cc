@@ -70,9 +70,7 @@ void AddNnOps(DeviceOps& ops) {
       "FusedBatchNorm "
       "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2 FusedBatchNormV3 LRN "
       "LRNGrad LogSoftmax MaxPool MaxPool3D MaxPool3DGrad MaxPool3DGradGrad MaxPoolGrad MaxPoolGradGrad "
-      "Softmax SoftmaxCrossEntropyWithLogits");
-  // Labels are looked at before anything is computed: a class that does not exist is the step's error.
-  Add(ops, "SparseSoftmaxCrossEntropyWithLogits", {{"labels"}, {}});
+      "Softmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits");
   Add(ops, "AvgPoolGrad AvgPool3DGrad", {{"orig_input_shape"}, {}});
   Add(ops, "Conv2DBackpropFilter Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter",
       {{"filter_sizes"}, {}});
@@ -94,6 +92,8 @@ void AddStateOps(DeviceOps& ops) {
       "ResourceScatterNdAdd ResourceScatterNdMax ResourceScatterNdMin ResourceScatterNdSub "
       "ResourceScatterNdUpdate ResourceScatterSub ResourceScatterUpdate WeirDestroyTemporaryVariable "
       "WeirTemporaryVariable");
+  Add(ops, "ResourceCountUpTo", {{}, {"output"}});
+  Add(ops, "ResourceStridedSliceAssign", {{"begin", "end", "strides"}, {}});
   Add(ops, "VarIsInitializedOp", {{}, {"is_initialized"}});
   Add(ops, "VariableShape", {{}, {"output"}});
   Add(ops,

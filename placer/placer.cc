@@ -1,32 +1,19 @@
 #include "placer/placer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <numeric>
-#include <set>
+#include <optional>
 #include <tuple>
+#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
+#include "placer/node_groups.h"
 
 namespace weir {
 namespace {
-
-// Union-find over node ids.
-class Groups {
- public:
-  explicit Groups(int count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0); }
-  int Find(int id) {
-    while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
-    return id;
-  }
-  void Join(int a, int b) { parent_[std::max(Find(a), Find(b))] = std::min(Find(a), Find(b)); }
-
- private:
-  std::vector<int> parent_;
-};
 
 std::string DevicesToString(absl::Span<const DeviceName> devices) {
   return absl::StrJoin(devices, ", ",
@@ -37,51 +24,87 @@ class Placer {
  public:
   Placer(Graph& graph, absl::Span<const DeviceName> devices, const KernelAvailability& has_kernel,
          const PlacerOptions& options)
-      : graph_(graph),
-        devices_(devices),
-        has_kernel_(has_kernel),
-        options_(options),
-        groups_(graph.num_nodes()) {}
+      : graph_(graph), devices_(devices), has_kernel_(has_kernel), options_(options) {}
+
+  // Before Place.
+  void KeepRemarks() { keeps_remarks_ = true; }
 
   absl::Status Place() {
-    FindGroups();
-    std::map<int, std::vector<Node*>> members;
-    for (const auto& node : graph_.nodes()) members[groups_.Find(node->id())].push_back(node.get());
-    for (const auto& [root, nodes] : members) {
+    const NodeGroups groups(graph_);
+    for (const std::vector<Node*>& nodes : groups.groups()) {
       WEIR_ASSIGN_OR_RETURN(DeviceName device, DeviceFor(nodes));
       for (Node* node : nodes) graph_.SetAssignedDevice(node, device);
     }
     return absl::OkStatus();
   }
 
- private:
-  void FindGroups() {
-    absl::flat_hash_map<std::string, int> first_to_name;  // a node pruned from this step, by its name
-    for (const auto& node : graph_.nodes()) {
-      for (const std::string& name : node->colocation_names()) {
-        const Node* other = graph_.FindNode(name);
-        const int with =
-            other != nullptr ? other->id() : first_to_name.emplace(name, node->id()).first->second;
-        groups_.Join(node->id(), with);
-      }
-      for (const Output& input : node->inputs()) {
-        if (input.dtype() == DType::kResource) groups_.Join(node->id(), input.node->id());
-      }
+  std::vector<std::string> Remarks() const {
+    std::vector<std::string> lines;
+    for (const auto& [why, nodes] : elsewhere_) {
+      const bool are_many = nodes.count > 1;
+      lines.push_back(absl::StrCat(nodes.count, are_many ? " nodes (" : " node (", nodes.first,
+                                   are_many ? " and others) are on " : ") is on ", why));
     }
+    return lines;
   }
 
+ private:
   absl::StatusOr<DeviceName> DeviceFor(const std::vector<Node*>& nodes) {
     WEIR_ASSIGN_OR_RETURN(DeviceName request, MergedRequest(nodes));
     std::vector<DeviceName> candidates = Candidates(request, nodes);
-    if (candidates.empty() && options_.allow_soft_placement && (request.type || request.index)) {
+    const bool is_softened =
+        candidates.empty() && options_.allow_soft_placement && (request.type || request.index);
+    if (is_softened) {
       DeviceName softer = request;
       softer.type.reset();
       softer.index.reset();
       candidates = Candidates(softer, nodes);
     }
     if (candidates.empty()) return NoDevice(request, nodes);
-    return *std::min_element(candidates.begin(), candidates.end(),
+    const DeviceName best = Best(candidates);
+    if (keeps_remarks_) NoteElsewhere(nodes, request, is_softened, best);
+    return best;
+  }
+
+  DeviceName Best(const std::vector<DeviceName>& devices) const {
+    return *std::min_element(devices.begin(), devices.end(),
                              [this](const DeviceName& a, const DeviceName& b) { return Rank(a) < Rank(b); });
+  }
+
+  // Takes note of a group that is not on the best kind of device that its task has.
+  void NoteElsewhere(const std::vector<Node*>& nodes, const DeviceName& request, bool is_softened,
+                     const DeviceName& device) {
+    std::vector<DeviceName> wanted;
+    std::copy_if(devices_.begin(), devices_.end(), std::back_inserter(wanted),
+                 [&](const DeviceName& other) { return request.Matches(other) && other.IsSameTask(device); });
+    std::string why;
+    if (!wanted.empty()) {
+      const std::string& type = *Best(wanted).type;
+      if (type == *device.type && !is_softened) return;
+      const std::optional<Unfit> unfit = WhyUnfit(nodes, type);
+      if (unfit) why = unfit->Reason(type);
+    } else if (is_softened) {
+      why = absl::StrCat("there is no ", request.ToString());
+    }
+    if (why.empty()) return;
+    Elsewhere& group = elsewhere_[absl::StrCat(device.ToString(), ": ", why)];
+    if (group.count == 0) group.first = nodes[0]->Describe();
+    group.count += static_cast<int>(nodes.size());
+  }
+
+  // Why that kind of device is not for these nodes; nothing when it is.
+  std::optional<Unfit> WhyUnfit(const std::vector<Node*>& nodes, const std::string& type) const {
+    for (const Node* node : nodes) {
+      if (!has_kernel_(*node, type)) return Unfit{node->op_name(), node->Describe(), ""};
+    }
+    if (options_.unfit_kinds.empty()) return std::nullopt;
+    for (const Node* node : nodes) {
+      const auto resource = options_.unfit_kinds.find(node->name());
+      if (resource == options_.unfit_kinds.end()) continue;
+      const auto kind = resource->second.find(type);
+      if (kind != resource->second.end()) return kind->second;
+    }
+    return std::nullopt;
   }
 
   // What all members ask for together. A node that works on a resource runs where the resource is, whatever
@@ -119,10 +142,7 @@ class Placer {
     for (const DeviceName& device : devices_) {
       if (!request.Matches(device)) continue;
       auto [known, is_new] = runs_on_type.emplace(*device.type, false);
-      if (is_new) {
-        known->second = std::all_of(nodes.begin(), nodes.end(),
-                                    [&](const Node* node) { return has_kernel_(*node, *device.type); });
-      }
+      if (is_new) known->second = !WhyUnfit(nodes, *device.type);
       if (known->second) result.push_back(device);
     }
     return result;
@@ -147,14 +167,29 @@ class Placer {
           });
       if (!runs_somewhere && lacking.size() < 4) lacking.push_back(node->Describe());
     }
-    const bool any_match = std::any_of(devices_.begin(), devices_.end(),
-                                       [&](const DeviceName& device) { return request.Matches(device); });
+    // Else it is what another step does with the resource, or each kind of device suits only some nodes.
+    const std::string why =
+        lacking.empty() ? ReasonsOfKinds(request, nodes)
+        : std::any_of(devices_.begin(), devices_.end(),
+                      [&](const DeviceName& device) { return request.Matches(device); })
+            ? absl::StrCat("; no kernel there for ", absl::StrJoin(lacking, ", "), DTypesOf(*first))
+            : "";
     return absl::InvalidArgumentError(absl::StrCat(
-        first->Describe(), ": no device for '", request.ToString(), "'",
-        any_match ? absl::StrCat("; no kernel there for ", absl::StrJoin(lacking, ", "), DTypesOf(*first))
-                  : "",
-        "; the devices are ", DevicesToString(devices_), first->source().line == 0 ? "" : " (at ",
-        first->source().ToString(), first->source().line == 0 ? "" : ")"));
+        first->Describe(), ": no device for '", request.ToString(), "'", why, "; the devices are ",
+        DevicesToString(devices_), first->source().line == 0 ? "" : " (at ", first->source().ToString(),
+        first->source().line == 0 ? "" : ")"));
+  }
+
+  // "; there is no GPU kernel for ResourceScatterAdd 'rows/update'", and so on for each kind that was asked
+  // for.
+  std::string ReasonsOfKinds(const DeviceName& request, const std::vector<Node*>& nodes) const {
+    std::map<std::string, std::string> reasons;
+    for (const DeviceName& device : devices_) {
+      if (!request.Matches(device) || reasons.contains(*device.type)) continue;
+      const std::optional<Unfit> unfit = WhyUnfit(nodes, *device.type);
+      if (unfit) reasons[*device.type] = absl::StrCat("; ", unfit->ReasonWithNode(*device.type));
+    }
+    return absl::StrJoin(reasons, "", [](std::string* out, const auto& entry) { out->append(entry.second); });
   }
 
   static std::string DTypesOf(const Node& node) {
@@ -167,14 +202,25 @@ class Placer {
   const absl::Span<const DeviceName> devices_;
   const KernelAvailability& has_kernel_;
   const PlacerOptions& options_;
-  Groups groups_;
+  struct Elsewhere {
+    int count = 0;
+    std::string first;
+  };
+  bool keeps_remarks_ = false;
+  std::map<std::string, Elsewhere> elsewhere_;  // by device and reason
 };
 
 }  // namespace
 
 absl::Status PlaceGraph(Graph& graph, absl::Span<const DeviceName> devices,
-                        const KernelAvailability& has_kernel, const PlacerOptions& options) {
-  return Placer(graph, devices, has_kernel, options).Place();
+                        const KernelAvailability& has_kernel, const PlacerOptions& options,
+                        std::vector<std::string>* remarks) {
+  Placer placer(graph, devices, has_kernel, options);
+  if (remarks != nullptr) placer.KeepRemarks();
+  WEIR_RETURN_IF_ERROR(placer.Place());
+  if (remarks == nullptr) return absl::OkStatus();
+  for (std::string& line : placer.Remarks()) remarks->push_back(std::move(line));
+  return absl::OkStatus();
 }
 
 }  // namespace weir

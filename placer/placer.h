@@ -1,15 +1,15 @@
 // Decides the device of every node.
 //
-// Nodes that must be together form a group: those colocated by "_class" ("loc:@NAME") and those joined by a
-// resource handle (a variable's updates run where the variable lives). Nodes that name the same node share
-// its group even where a step was pruned of it; its own request is then unknown and does not count. A group
-// goes to a device that satisfies every member's request and has a kernel for every member. Among those, the
-// default task's come first, then the kind that `preferred_types` names first, then the lowest name.
+// Nodes that must be together form a group (node_groups.h): a variable's updates run where the variable
+// lives. Nodes that name the same node share its group even where a step was pruned of it; its own request is
+// then unknown and does not count. A group goes to a device that satisfies every member's request and has a
+// kernel for every member, and for what the session's other steps do with its resources (resource_kinds.h).
+// Among those, the default task's come first, then the kind that `preferred_types` names first, then the
+// lowest name.
 //
 // Errors name the nodes, what each asked for, and the devices that exist.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,11 +17,9 @@
 #include "absl/types/span.h"
 #include "graph/graph.h"
 #include "graph/types/device_name.h"
+#include "placer/resource_kinds.h"
 
 namespace weir {
-
-// True when that kind of device has a kernel for the node (kernels/kernel_registry.h, asked by session/).
-using KernelAvailability = std::function<bool(const Node& node, absl::string_view device_type)>;
 
 struct PlacerOptions {
   // Where unconstrained nodes go when they can: the session's own task.
@@ -31,11 +29,17 @@ struct PlacerOptions {
   bool allow_soft_placement = true;
   // Best first; kinds not listed come last.
   std::vector<std::string> preferred_types = {"GPU", "CPU"};
+  // Of the whole graph, when only a part of it is placed.
+  UnfitKinds unfit_kinds;
 };
 
-// Sets assigned_device of every node. `devices`: whole names of all devices of the cluster.
-// Possible errors: InvalidArgument (requests in a group contradict each other; no device fits).
+// Sets assigned_device of every node. `devices`: whole names of all devices of the cluster. Adds to
+// `remarks`, unless it is null, a line for nodes that are not on the kind of device that they asked for or
+// that comes first, with the reason: "3 nodes (VarHandleOp 'w' and others) are on /job:...:0: there is no GPU
+// kernel for ResourceScatterAdd". Possible errors: InvalidArgument (requests in a group contradict each
+// other; no device fits).
 absl::Status PlaceGraph(Graph& graph, absl::Span<const DeviceName> devices,
-                        const KernelAvailability& has_kernel, const PlacerOptions& options = {});
+                        const KernelAvailability& has_kernel, const PlacerOptions& options = {},
+                        std::vector<std::string>* remarks = nullptr);
 
 }  // namespace weir

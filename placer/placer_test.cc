@@ -40,6 +40,10 @@ class PlacerTest : public testing::Test {
               .inputs = {"resource: resource", "delta: float"},
               .is_stateful = true,
               .infer_shapes = NoOutputs});
+    Register({.name = "CpuOnlyUpdate",
+              .inputs = {"resource: resource"},
+              .is_stateful = true,
+              .infer_shapes = NoOutputs});
     Register({.name = "Source", .outputs = {"y: float"}, .infer_shapes = UnknownShape});
     Register({.name = "Add",
               .inputs = {"x: float", "y: float"},
@@ -71,12 +75,12 @@ class PlacerTest : public testing::Test {
     EXPECT_TRUE(ops_.Register(def).ok());
   }
 
-  absl::Status Place(GraphBuilder& g) {
+  absl::Status Place(GraphBuilder& g, std::vector<std::string>* remarks = nullptr) {
     EXPECT_TRUE(g.ok()) << g.status();
     return PlaceGraph(
         g.graph(), devices_,
         [](const Node& node, absl::string_view type) { return type == "CPU" || node.op_name() != "CpuOnly"; },
-        options_);
+        options_, remarks);
   }
 
   static std::string DeviceOf(const Output& output) { return output.node->assigned_device().ToString(); }
@@ -155,6 +159,60 @@ TEST_F(PlacerTest, NodesColocatedWithADroppedNodeShareADevice) {
   EXPECT_EQ(DeviceOf(a), "/job:ps/replica:0/task:1/device:CPU:0");
   EXPECT_EQ(DeviceOf(b), DeviceOf(a));
   EXPECT_EQ(DeviceOf(alone), "/job:worker/replica:0/task:0/device:GPU:0");
+}
+
+// A step that only reads the variable: another one updates it with an op that GPUs have not.
+TEST_F(PlacerTest, WhatOtherStepsDoWithAResourceCounts) {
+  GraphBuilder whole(ops_), step(ops_);
+  Output handle;
+  for (GraphBuilder* const g : {&whole, &step}) {
+    handle = g->AddOp("VarHandleOp", {}, {}, "w");
+    g->AddOp("ReadVariableOp", {handle}, {}, "read");
+  }
+  whole.AddNode("CpuOnlyUpdate", {whole.graph().FindNode("w")->output(0)}, {}, "update");
+  const auto has_kernel = [](const Node& node, absl::string_view type) {
+    return type == "CPU" || node.op_name() != "CpuOnlyUpdate";
+  };
+  options_.unfit_kinds = FindUnfitKinds(whole.graph(), devices_, has_kernel, {});
+  std::vector<std::string> remarks;
+  ASSERT_TRUE(PlaceGraph(step.graph(), devices_, has_kernel, options_, &remarks).ok());
+  EXPECT_EQ(step.graph().FindNode("read")->assigned_device().ToString(),
+            "/job:worker/replica:0/task:0/device:CPU:0");
+  EXPECT_EQ(remarks,
+            std::vector<std::string>{
+                "2 nodes (VarHandleOp 'w' and others) are on "
+                "/job:worker/replica:0/task:0/device:CPU:0: there is no GPU kernel for CpuOnlyUpdate"});
+  EXPECT_EQ(KindsOfPlacedResources(step.graph()), (KindsOfResources{{"w", "CPU"}}));
+
+  // It stays where a step has it, and then the update has no place.
+  options_.unfit_kinds = FindUnfitKinds(whole.graph(), devices_, has_kernel, {{"w", "GPU"}});
+  ASSERT_TRUE(PlaceGraph(step.graph(), devices_, has_kernel, options_).ok());
+  EXPECT_EQ(*step.graph().FindNode("read")->assigned_device().type, "GPU");
+  const absl::Status status = PlaceGraph(whole.graph(), devices_, has_kernel, options_);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("VarHandleOp 'w': no device for ''; VarHandleOp 'w' is on a GPU "
+                              "since an earlier step; there is no GPU kernel for "
+                              "CpuOnlyUpdate 'update'; the devices are")));
+}
+
+TEST_F(PlacerTest, TheRemarksSayWhyNodesAreElsewhere) {
+  GraphBuilder g(ops_);
+  {
+    auto scope = g.DeviceScope("/job:worker/task:1/device:GPU:0");
+    for (int i = 0; i < 2; ++i) g.AddOp("CpuOnly", {g.AddOp("Source", {})});
+  }
+  {
+    auto scope = g.DeviceScope("/job:ps/task:0/device:GPU:0");
+    g.AddOp("Source", {});
+  }
+  std::vector<std::string> remarks;
+  ASSERT_TRUE(Place(g, &remarks).ok());
+  EXPECT_EQ(remarks,
+            (std::vector<std::string>{
+                "1 node (Source 'Source_2') is on /job:ps/replica:0/task:0/device:CPU:0: there is no "
+                "/job:ps/task:0/device:GPU:0",
+                "2 nodes (CpuOnly 'CpuOnly' and others) are on "
+                "/job:worker/replica:0/task:1/device:CPU:0: there is no GPU kernel for CpuOnly"}));
 }
 
 TEST_F(PlacerTest, ContradictionsNameBothNodes) {

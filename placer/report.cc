@@ -36,12 +36,14 @@ std::map<std::string, DeviceLoad> LoadByDevice(const Graph& placed) {
   return loads;
 }
 
-std::string TextOf(const Graph& placed, const PartitionedGraph& partitioned) {
+std::string TextOf(const Graph& placed, const PartitionedGraph& partitioned,
+                   const std::vector<std::string>& remarks) {
   std::string report;
   for (const auto& [device, load] : LoadByDevice(placed)) {
     absl::StrAppendFormat(&report, "%-48s %6d nodes %5d variables %10s\n", device, load.num_nodes,
                           load.num_variables, HumanBytes(load.num_bytes));
   }
+  for (const std::string& remark : remarks) absl::StrAppend(&report, remark, "\n");
   std::vector<std::pair<int64_t, std::string>> crossings;
   for (const CrossingEdge& edge : partitioned.edges) {
     absl::StatusOr<Output> output = placed.FindOutput(edge.tensor_name);
@@ -81,8 +83,9 @@ Drawing DrawingOf(const Graph& placed) {
 
 }  // namespace
 
-PlacementReport ReportPlacement(const Graph& placed, const PartitionedGraph& partitioned) {
-  return {TextOf(placed, partitioned), DrawingOf(placed)};
+PlacementReport ReportPlacement(const Graph& placed, const PartitionedGraph& partitioned,
+                                const std::vector<std::string>& remarks) {
+  return {TextOf(placed, partitioned, remarks), DrawingOf(placed)};
 }
 
 }  // namespace weir

@@ -14,21 +14,15 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "graph/graph_builder.h"
-#include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/recording_cuda_api.h"
-#include "kernels/cuda/test_cuda_backend.h"
 #include "ops/standard_ops.h"
 #include "ops/training/adam.h"
 #include "ops/training/gradient_descent.h"
 #include "ops/training/momentum.h"
 #include "ops/variable.h"
-#include "session/local_worker.h"
 #include "session/runtime.h"
-#include "session/session.h"
+#include "session/test_cuda_session.h"
 
 namespace weir {
 namespace {
@@ -37,23 +31,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
-
-// A runtime with its session, on the CPU or on recorded GPUs.
-struct Place {
-  explicit Place(const RuntimeOptions& options)
-      : runtime(Runtime::Create(options).value()), worker(*runtime, runtime->task()), g(runtime->ops()) {}
-
-  Session& session() {
-    EXPECT_TRUE(g.ok()) << g.status();
-    if (!made) made = Session::Create(g.graph(), {&worker}, runtime->kernels()).value();
-    return *made;
-  }
-
-  std::unique_ptr<Runtime> runtime;
-  LocalWorker worker;
-  GraphBuilder g;
-  std::unique_ptr<Session> made;
-};
 
 struct Model {
   Output x, labels, loss;
@@ -108,54 +85,11 @@ Feeds Batch(const Model& model, int step) {
   return {{model.x, x}, {model.labels, labels}};
 }
 
-// The largest difference, by the largest number of the expected ones.
-double Difference(const Tensor& found, const Tensor& expected) {
-  EXPECT_EQ(found.shape(), expected.shape());
-  if (found.shape() != expected.shape()) return 1e300;
-  double most = 0, scale = 1e-30;
-  for (int64_t i = 0; i < found.num_elements(); ++i) {
-    most = std::max<double>(most, std::abs(found.flat<float>()[i] - expected.flat<float>()[i]));
-    scale = std::max<double>(scale, std::abs(expected.flat<float>()[i]));
-  }
-  return most / scale;
-}
-
 // What sums in another order may change, and what steps make of it.
 constexpr double kClose = 2e-6;
 
-class CudaSessionTest : public ::testing::Test {
+class CudaTrainingTest : public CudaSessionTest {
  protected:
-  RuntimeOptions Gpus(int count) {
-    return {.num_gpus = count, .num_threads = 2, .cuda = &backend_.backend()};
-  }
-
-  struct Counts {
-    int64_t in = 0, out = 0, waits = 0, allocations = 0;
-    friend bool operator==(const Counts&, const Counts&) = default;
-    friend std::ostream& operator<<(std::ostream& to, const Counts& counts) {
-      return to << counts.in << " in, " << counts.out << " out, " << counts.waits << " waits, "
-                << counts.allocations << " allocations";
-    }
-  };
-  // Since the log was cleared. A wait is a thread that stands still until a GPU has come so far.
-  Counts CountsOfLog() const {
-    Counts counts;
-    for (const std::string& line : api_.log()) {
-      counts.in += absl::StartsWith(line, "cudaMemcpyAsync to_device");
-      counts.out += absl::StartsWith(line, "cudaMemcpyAsync to_host");
-      counts.waits +=
-          absl::StartsWith(line, "cudaEventSynchronize") || absl::StartsWith(line, "cudaStreamSynchronize");
-      counts.allocations += absl::StartsWith(line, "cudaMalloc") || absl::StartsWith(line, "cudaFree") ||
-                            absl::StartsWith(line, "cudaHostAlloc");
-    }
-    return counts;
-  }
-  std::vector<std::string> Launches() const {
-    std::vector<std::string> names;
-    for (const auto& launched : api_.launches()) names.push_back(launched.function.name);
-    return names;
-  }
-
   // Trains on both for some steps, and compares losses and variables.
   void TrainOnBoth(Place& cpu, const Model& on_cpu, Place& gpu, const Model& on_gpu, int steps) {
     ASSERT_TRUE(cpu.session().Run({}, {}, on_cpu.initializers).ok());
@@ -178,14 +112,11 @@ class CudaSessionTest : public ::testing::Test {
     EXPECT_LT(most, kClose);
     RecordProperty("largest_difference", std::to_string(most * 1e9) + "e-9");
   }
-
-  RecordingCudaApi api_{{.num_devices = 2}};
-  const TestCudaBackend backend_{api_};
 };
 
 std::unique_ptr<Optimizer> Descent() { return std::make_unique<GradientDescent>(0.1); }
 
-class OptimizersTest : public CudaSessionTest, public ::testing::WithParamInterface<int> {};
+class OptimizersTest : public CudaTrainingTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(OptimizersTest, AnMlpLearnsWhatItLearnsOnTheCpu) {
   const MakeOptimizer make[] = {Descent, [] { return std::make_unique<Momentum>(0.05, 0.9); },
@@ -200,7 +131,7 @@ TEST_P(OptimizersTest, AnMlpLearnsWhatItLearnsOnTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizersTest, ::testing::Range(0, 3));
 
-class MlpStepTest : public CudaSessionTest {
+class MlpStepTest : public CudaTrainingTest {
  protected:
   // Of the fourth step: the first ones make plans and constants, and take memory.
   Counts CountsOfStep(Place& place, const Model& model, const std::vector<TensorRef>& fetches) {
@@ -238,7 +169,7 @@ TEST_F(MlpStepTest, AnOptimizersScalarsAreNotWaitedFor) {
   EXPECT_EQ(CountsOfStep(gpu, model, {}), (Counts{.in = 3, .out = 0, .waits = 0, .allocations = 0}));
 }
 
-TEST_F(CudaSessionTest, TheLayersOfAModelMayBeOnTwoDevices) {
+TEST_F(CudaTrainingTest, TheLayersOfAModelMayBeOnTwoDevices) {
   Place cpu({.num_threads = 2}), gpu(Gpus(2));
   const Model on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", Descent);
   const Model on_gpus = BuildMlp(gpu.g, "/gpu:0", "/gpu:1", Descent);
@@ -252,7 +183,7 @@ TEST_F(CudaSessionTest, TheLayersOfAModelMayBeOnTwoDevices) {
   EXPECT_EQ(counts.out, 3);
 }
 
-TEST_F(CudaSessionTest, AClassThatDoesNotExistIsTheCpusErrorAndNothingIsApplied) {
+TEST_F(CudaTrainingTest, AClassThatDoesNotExistIsTheCpusErrorAndNothingIsApplied) {
   Place cpu({.num_threads = 2}), gpu(Gpus(1));
   const Model on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", Descent);
   const Model on_gpu = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
@@ -502,24 +433,6 @@ TEST_F(CudaSessionTest, AnIntegerVariableCountsOnTheDevice) {
   const auto result = gpu.session().Run({}, {steps.value});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ((*result)[0].scalar<int64_t>(), 42);
-}
-
-// Its elements are on the GPU, where no kernel of the host can change them.
-TEST_F(CudaSessionTest, AnUpdateWithoutAKernelIsRefusedOnAGpu) {
-  Place gpu(Gpus(1));
-  ModelVariable rows;
-  Node* update = nullptr;
-  {
-    auto scope = gpu.g.DeviceScope("/gpu:0");
-    rows = MakeVariable(gpu.g, "rows", Tensor::Vector<float>({1, 2}));
-    update = gpu.g.AddNode("ResourceScatterAdd", {rows.handle, Const(gpu.g, Tensor::Vector<int32_t>({1})),
-                                                  Const(gpu.g, Tensor::Vector<float>({3}))});
-  }
-  ASSERT_TRUE(gpu.session().Run({}, {}, {rows.initializer}).ok());
-  const absl::Status status = gpu.session().Run({}, {}, {update}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
-  EXPECT_THAT(status.message(),
-              HasSubstr("GPUs have no kernel for ResourceScatterAdd: place the variable on a CPU"));
 }
 
 TEST_F(CudaSessionTest, ARuntimeHasGpusOrFakeOnes) {

@@ -45,6 +45,9 @@ absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, 
     plan->overlaps_.emplace_back(*program, runtime.overlap());
     plan->has_updates_ |= program->has_updates();
     plan->has_copies_ |= device->memory_kind() == MemoryKind::kDevice;
+    if (auto* const late_errors = dynamic_cast<LateErrors*>(device)) {
+      plan->late_errors_.push_back(late_errors);
+    }
     plan->programs_.push_back(std::move(program));
     plan->costs_.emplace_back();
     WEIR_RETURN_IF_ERROR(plan->AddEdges(*graph));
@@ -424,6 +427,9 @@ void LocalPlan::Finish(StepState& step) {
   {
     absl::MutexLock lock(&step.status_mutex);
     status = std::exchange(step.status, absl::OkStatus());
+  }
+  for (LateErrors* const late_errors : late_errors_) {
+    status.Update(late_errors->EndStep(step.copies, !status.ok()));
   }
   for (size_t i = 0; i < programs_.size(); ++i) {
     ProgramFrame& frame = *step.frames[i];

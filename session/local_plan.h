@@ -33,6 +33,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/environment.h"
+#include "kernels/late_errors.h"
 #include "kernels/session_state.h"
 #include "session/early_steps.h"
 #include "session/executor/activation.h"
@@ -202,7 +203,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   std::deque<ProgramCost> costs_;  // by program
   std::deque<Overlap> overlaps_;   // by program
   bool has_updates_ = false;
-  bool has_copies_ = false;  // between the host and a device with memory of its own
+  bool has_copies_ = false;               // between the host and a device with memory of its own
+  std::vector<LateErrors*> late_errors_;  // of the devices that have some
   struct Source {
     std::string tensor;       // its name, quoted
     std::string send_device;  // empty: it is fed

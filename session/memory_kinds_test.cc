@@ -84,11 +84,30 @@ TEST_F(MemoryKindsTest, AStepOfAModelCopiesWhatIsFedAndWhatIsFetched) {
   ASSERT_TRUE(session().Run({}, {}, {initializers.begin(), initializers.end()}).ok());
   const Feeds feeds = {{x, Tensor::FromSpan<float>({2, 4}, std::vector<float>(8, 1.0f))},
                        {labels, Tensor::Vector<int32_t>({0, 2})}};
-  // The second is the number of losses, by which the gradient of their mean is divided. The labels are read
-  // on the host.
-  EXPECT_EQ(CopiesOf(feeds, {loss}, {train}), (Copies{2, 1}));
+  // Beside what is fed: the number of losses, by which the gradient of their mean is divided.
+  EXPECT_EQ(CopiesOf(feeds, {loss}, {train}), (Copies{3, 1}));
   EXPECT_GT(Floats(0)[0], 0.5f);
-  EXPECT_EQ(CopiesOf(feeds, {}, {train}), (Copies{2, 0}));
+  EXPECT_EQ(CopiesOf(feeds, {}, {train}), (Copies{3, 0}));
+}
+
+// What a variable holds is in the device's memory, whichever op works on it.
+TEST_F(MemoryKindsTest, AVariableIsCountedAndChangedInPartOnTheDevice) {
+  auto device = g_.DeviceScope("/gpu:0");
+  const ModelVariable v = MakeVariable(g_, "v", Tensor::Vector<float>({1, 2, 3}));
+  Node* const change = g_.AddNode("ResourceStridedSliceAssign",
+                                  {v.handle, ConstIntegers(g_, {1}), ConstIntegers(g_, {2}),
+                                   ConstIntegers(g_, {1}), Const(g_, Tensor::Vector<float>({9}))});
+  const ModelVariable n = MakeVariable(g_, "n", Tensor::Scalar<int64_t>(4));
+  const Output counted =
+      g_.AddOp("ResourceCountUpTo", {n.handle}, {{"limit", int64_t{7}}, {"T", DType::kInt64}});
+  ASSERT_TRUE(session().Run({}, {}, {v.initializer, n.initializer}).ok());
+  const auto result = session().Run({}, {counted}, {change});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ((*result)[0].scalar<int64_t>(), 4);
+  const auto values = session().Run({}, {v.value, n.value});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT((*values)[0].flat<float>(), ElementsAre(1, 9, 3));
+  EXPECT_EQ((*values)[1].scalar<int64_t>(), 5);
 }
 
 TEST_F(MemoryKindsTest, ArithmeticOfShapesStaysOnTheHost) {

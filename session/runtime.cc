@@ -36,7 +36,8 @@ absl::Status CheckThreadsOfEnvironment() {
 
 using KernelsOfProgram = std::function<void(KernelRegistry& registry, absl::string_view device_type)>;
 
-enum class Gpus { kNone, kFake, kCuda };
+// What devices of type GPU are, here or on other tasks.
+enum class Gpus { kFake, kCuda };
 
 void AddHostKernels(KernelRegistry& kernels, absl::string_view type, const KernelsOfProgram& more) {
   RegisterCpuKernels(kernels, type);
@@ -51,7 +52,7 @@ std::shared_ptr<const KernelRegistry> MakeKernels(Gpus gpus, const KernelsOfProg
   if (gpus == Gpus::kFake) {
     AddHostKernels(*kernels, "GPU", more);
     ProtectFakeKernels(*kernels, ops);
-  } else if (gpus == Gpus::kCuda) {
+  } else {
     KernelRegistry of_host;
     AddHostKernels(of_host, "GPU", more);
     RegisterCudaKernels(*kernels, of_host, ops);
@@ -59,17 +60,14 @@ std::shared_ptr<const KernelRegistry> MakeKernels(Gpus gpus, const KernelsOfProg
   return kernels;
 }
 
-// There are thousands of them, so those without kernels of the program's own are made once in a process.
+// There are thousands of them, so those without kernels of the program's own are made once in a process. A
+// task without GPUs knows the kernels of real ones: it may be the chief of workers that have some.
 std::shared_ptr<const KernelRegistry> KernelsOf(const RuntimeOptions& options) {
-  const Gpus gpus = options.num_gpus > 0        ? Gpus::kCuda
-                    : options.num_fake_gpus > 0 ? Gpus::kFake
-                                                : Gpus::kNone;
+  const Gpus gpus = options.num_fake_gpus > 0 ? Gpus::kFake : Gpus::kCuda;
   if (options.register_kernels) {
     return MakeKernels(gpus, options.register_kernels, options.ops != nullptr ? *options.ops : StandardOps());
   }
   using Kernels = std::shared_ptr<const KernelRegistry>;
-  static const Kernels& none = *new Kernels(MakeKernels(Gpus::kNone, nullptr, StandardOps()));
-  if (gpus == Gpus::kNone) return none;
   if (gpus == Gpus::kCuda) {
     static const Kernels& cuda = *new Kernels(MakeKernels(Gpus::kCuda, nullptr, StandardOps()));
     return cuda;

@@ -12,6 +12,7 @@
 #include "graph/rewrite/pipeline.h"
 #include "graph/rewrite/prune.h"
 #include "graph/types/status_macros.h"
+#include "kernels/memory_kind.h"
 #include "placer/partitioner.h"
 #include "session/call_together.h"
 #include "session/executor/program.h"
@@ -289,8 +290,12 @@ absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signat
     return RewriteAfterPlacement(graph, has_kernel, options_.rewrites,
                                  is_partial ? Waits::kMustNotGrow : Waits::kMayGrow);
   };
+  options.computes_on_host = [this](const Node& node, absl::string_view type) {
+    return ComputesOnHost(node, type);
+  };
   options.placer = {.default_task = options_.default_task,
-                    .allow_soft_placement = options_.allow_soft_placement};
+                    .allow_soft_placement = options_.allow_soft_placement,
+                    .unfit_kinds = FindUnfit()};
   options.session = id_;
   options.environment = options_.environment;
   return options;
@@ -348,6 +353,10 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
       std::shared_ptr<StepPlan> plan,
       StepPlan::Compile(std::move(pruned), static_cast<int>(sorted.feeds.size()),
                         static_cast<int>(sorted.fetches.size()), workers_, options, deadline));
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [name, kind] : plan->resources()) kinds_of_resources_.emplace(name, kind);
+  }
   if (options_.log_placement) std::fputs(plan->placement_report().text.c_str(), stderr);
   if (placement_files_ != nullptr) WEIR_RETURN_IF_ERROR(placement_files_->Write(plan->placement_report()));
   return plan;
@@ -497,6 +506,25 @@ bool Session::HasKernel(const Node& node, absl::string_view device_type) const {
   return NeedsNoKernel(node) || kernels_.HasKernel(node, device_type);
 }
 
+bool Session::ComputesOnHost(const Node& node, absl::string_view device_type) const {
+  if (device_type == "CPU" || NeedsNoKernel(node)) return false;
+  if (kernels_.KindsOf(node, device_type).own != MemoryKind::kHost) return false;
+  return std::any_of(node.inputs().begin(), node.inputs().end(),
+                     [](const Output& input) { return IsPlainBytes(input.dtype()); });
+}
+
+UnfitKinds Session::FindUnfit() const {
+  KindsOfResources placed;
+  {
+    absl::MutexLock lock(&mutex_);
+    placed = kinds_of_resources_;
+  }
+  absl::ReaderMutexLock lock(&graph_mutex_);
+  return FindUnfitKinds(
+      graph_, devices_, [this](const Node& node, absl::string_view type) { return HasKernel(node, type); },
+      placed);
+}
+
 absl::StatusOr<std::unique_ptr<Graph>> Session::PlacedGraph() const {
   std::unique_ptr<Graph> placed;
   {
@@ -505,7 +533,9 @@ absl::StatusOr<std::unique_ptr<Graph>> Session::PlacedGraph() const {
   }
   WEIR_RETURN_IF_ERROR(PlaceGraph(
       *placed, devices_, [this](const Node& node, absl::string_view type) { return HasKernel(node, type); },
-      {.default_task = options_.default_task, .allow_soft_placement = options_.allow_soft_placement}));
+      {.default_task = options_.default_task,
+       .allow_soft_placement = options_.allow_soft_placement,
+       .unfit_kinds = FindUnfit()}));
   return placed;
 }
 

@@ -285,6 +285,10 @@ class Session {
   // After the last plan of a closed session is gone.
   void EndOnWorkers();
   bool HasKernel(const Node& node, absl::string_view device_type) const;
+  // Whether that kind of device has only a kernel for the node that computes in the host's memory.
+  bool ComputesOnHost(const Node& node, absl::string_view device_type) const;
+  // Of the whole graph, as it is now.
+  UnfitKinds FindUnfit() const;
 
   const Graph& graph_;
   const KernelRegistry& kernels_;
@@ -309,6 +313,8 @@ class Session {
   std::vector<std::weak_ptr<Folding>> foldings_
       ABSL_GUARDED_BY(mutex_);  // of steps being compiled; some are over
   std::set<std::string> private_containers_ ABSL_GUARDED_BY(mutex_);
+  // Of the steps that were compiled: a variable stays where one of them has it.
+  KindsOfResources kinds_of_resources_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -46,17 +47,39 @@ std::vector<int> Renumber(absl::Span<const std::unique_ptr<Graph>> graphs, absl:
   return global;
 }
 
+// "on /job:.../device:GPU:0 these compute on the host, for there is no GPU kernel: Softplus (3)".
+void AddRemarksOnHost(const Graph& placed, const StepPlanOptions& options,
+                      std::vector<std::string>* remarks) {
+  if (!options.computes_on_host) return;
+  std::map<std::string, std::map<std::string, int>> ops;
+  std::map<std::string, std::string> types;
+  for (const auto& node : placed.nodes()) {
+    const DeviceName& device = node->assigned_device();
+    if (!options.computes_on_host(*node, *device.type)) continue;
+    ++ops[device.ToString()][node->op_name()];
+    types[device.ToString()] = *device.type;
+  }
+  for (const auto& [device, counts] : ops) {
+    remarks->push_back(
+        absl::StrCat("on ", device, " these compute on the host, for there is no ", types[device],
+                     " kernel: ", absl::StrJoin(counts, ", ", [](std::string* out, const auto& entry) {
+                       absl::StrAppend(out, entry.first, " (", entry.second, ")");
+                     })));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<PartitionedGraph> StepPlan::Cut(std::unique_ptr<Graph>& pruned,
                                                absl::Span<const WorkerDevices> workers,
-                                               const StepPlanOptions& options) {
+                                               const StepPlanOptions& options,
+                                               std::vector<std::string>* remarks) {
   if (options.rewrite) WEIR_RETURN_IF_ERROR(options.rewrite(*pruned));
   std::vector<DeviceName> devices;
   for (const WorkerDevices& worker : workers) {
     devices.insert(devices.end(), worker.devices.begin(), worker.devices.end());
   }
-  WEIR_RETURN_IF_ERROR(PlaceGraph(*pruned, devices, options.has_kernel, options.placer));
+  WEIR_RETURN_IF_ERROR(PlaceGraph(*pruned, devices, options.has_kernel, options.placer, remarks));
   if (options.rewrite_placed) WEIR_RETURN_IF_ERROR(options.rewrite_placed(pruned));
   if (options.late_exchange) WEIR_RETURN_IF_ERROR(PlaceLate(*pruned, *options.late_exchange));
   return PartitionByDevice(*pruned);
@@ -69,14 +92,18 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
                                                             absl::Time deadline) {
   FeedDependencies dependencies;
   if (options.late_exchange) dependencies = FeedDependencies(*pruned, num_feeds, num_fetches);
-  WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned, Cut(pruned, workers, options));
+  std::vector<std::string> remarks;
+  WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned,
+                        Cut(pruned, workers, options, options.want_report ? &remarks : nullptr));
 
   std::shared_ptr<StepPlan> plan(new StepPlan(*options.environment));
   plan->id_ = options.environment->Random() | 1;
   plan->num_feeds_ = num_feeds;
   plan->num_fetches_ = num_fetches;
+  plan->resources_ = KindsOfPlacedResources(*pruned);
   if (options.want_report) {
-    plan->report_ = ReportPlacement(*pruned, partitioned);
+    AddRemarksOnHost(*pruned, options, &remarks);
+    plan->report_ = ReportPlacement(*pruned, partitioned, remarks);
     for (const auto& node : pruned->nodes())
       plan->placement_.emplace_back(node->name(), node->assigned_device());
   }

@@ -47,6 +47,9 @@ struct StepPlanOptions {
   // Runs on the placed graph, which it may replace by another one; may be empty.
   std::function<absl::Status(std::unique_ptr<Graph>&)> rewrite_placed;
   bool want_report = false;  // keep the placement report
+  // Whether a node that is on such a device computes in the host's memory, because the device has no kernel
+  // for it; for the report. May be empty.
+  KernelAvailability computes_on_host;
   SessionId session = 0;
   // Set for partial runs: the device, of a worker in this process, at which feeds come in and fetches are
   // taken while a step runs; and the names of the feeds.
@@ -80,9 +83,11 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
   ~StepPlan() override;
 
   // What Compile gives its workers: the graph rewritten, placed and cut. `pruned` becomes the placed graph.
+  // `remarks` may be null (placer.h).
   static absl::StatusOr<PartitionedGraph> Cut(std::unique_ptr<Graph>& pruned,
                                               absl::Span<const WorkerDevices> workers,
-                                              const StepPlanOptions& options);
+                                              const StepPlanOptions& options,
+                                              std::vector<std::string>* remarks = nullptr);
 
   // Runs one step. feeds and fetches are in the signature's order; fetches are set on OK.
   // Waits for every worker. The first error cancels the step everywhere and is returned. At `deadline` the
@@ -124,6 +129,8 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
   // Empty without StepPlanOptions::want_report.
   const PlacementReport& placement_report() const { return report_; }
   int num_workers() const { return static_cast<int>(parts_.size()); }
+  // The resources that its nodes give.
+  const KindsOfResources& resources() const { return resources_; }
   // Nodes by device after placement, for summaries that show devices.
   const std::vector<std::pair<std::string, DeviceName>>& placement() const { return placement_; }
 
@@ -162,6 +169,7 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
   Worker* partial_worker_ = nullptr;  // of partial runs: has the feeds and fetches, if there are any
   FeedDependencies dependencies_;     // of partial runs
   PlacementReport report_;
+  KindsOfResources resources_;
   std::vector<std::pair<std::string, DeviceName>> placement_;
 };
 

@@ -8,6 +8,7 @@
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 #include "kernels/device.h"
+#include "kernels/late_errors.h"
 #include "kernels/pending_work.h"
 #include "session/rendezvous.h"
 
@@ -117,10 +118,12 @@ absl::Status CopyForStep(KernelContext& context) {
   return absl::OkStatus();
 }
 
-// A copy that a node of the host waits for.
+// A copy that a node of the host waits for. It has nothing to do with what the device has found wrong by
+// then.
 class CopyToHost final : public AsyncKernel {
  public:
-  explicit CopyToHost(const KernelConstruction&) {}
+  explicit CopyToHost(const KernelConstruction& construction)
+      : late_errors_(dynamic_cast<LateErrors*>(&construction.device())) {}
 
   void ComputeAsync(KernelContext& context, Done done) override {
     // The kernel has its outputs when `done` is called, and CopyOut may call it before it returns.
@@ -132,19 +135,25 @@ class CopyToHost final : public AsyncKernel {
     };
     const auto copy = std::make_shared<Copy>();
     copy->done = std::move(done);
-    const auto end_part = [copy](const absl::Status& status) {
+    const auto end_part = [this, copy, step = context.pending()](const absl::Status& status) {
+      absl::Status last;
       {
         absl::MutexLock lock(&copy->mutex);
         copy->status.Update(status);
         if (--copy->num_left > 0) return;
+        last = copy->status;
       }
-      copy->done(copy->status);
+      if (last.ok() && late_errors_ != nullptr && step != nullptr) last = late_errors_->ErrorOf(*step);
+      copy->done(last);
     };
     absl::StatusOr<Tensor> tensor = context.device().CopyOut(context.input(0), end_part);
     if (!tensor.ok()) return copy->done(tensor.status());
     context.set_output(0, *std::move(tensor));
     end_part(absl::OkStatus());
   }
+
+ private:
+  LateErrors* const late_errors_;  // null where errors are never late
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCopyToHost(const KernelConstruction& construction) {

@@ -4,6 +4,7 @@ namespace weir {
 
 CudaKernelTable AllCudaKernels() {
   CudaKernelTable table;
+  cuda::AddDataCheckKernels(&table);
   cuda::AddElementwiseKernels(&table);
   cuda::AddTrainingKernels(&table);
   cuda::AddReductionKernels(&table);

@@ -10,6 +10,7 @@ CudaKernelTable AllCudaKernels();
 namespace cuda {
 
 // One function for each .cu file.
+void AddDataCheckKernels(CudaKernelTable* table);
 void AddElementwiseKernels(CudaKernelTable* table);
 void AddTrainingKernels(CudaKernelTable* table);
 void AddReductionKernels(CudaKernelTable* table);

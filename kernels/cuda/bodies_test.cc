@@ -247,7 +247,8 @@ class UpdatesTest : public BodiesTest {
 
   // Runs both; `cpu` updates the arrays of one variable.
   template <typename Rule, typename T = typename Rule::Number, typename Cpu>
-  void Compare(const char* op, const std::vector<T>& numbers, bool nesterov, const Cpu& cpu) {
+  void Compare(const char* op, const std::vector<T>& numbers, bool nesterov, const Cpu& cpu,
+               int signed_arrays = 2) {
     // What the CPU fuses without FMA it rounds twice.
     if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no FMA";
     std::mt19937 random(9);
@@ -259,7 +260,7 @@ class UpdatesTest : public BodiesTest {
       UpdatedVariable variable = {{}, There(gradient)};
       std::vector<Tensor> arrays;
       for (int a = 0; a < Rule::kArrays; ++a) {
-        arrays.push_back(Numbers<T>(random, size, a < 2));
+        arrays.push_back(Numbers<T>(random, size, a < signed_arrays));
         variable.arrays.push_back(There(arrays.back()));
       }
       cpu(size, arrays, gradient.flat<T>().data());
@@ -298,11 +299,31 @@ class UpdatesTest : public BodiesTest {
                                           [](int64_t n, auto& arrays, const T* g) {
                                             GradientDescentUpdate<T>(n, InPlace<T>(arrays[0]), T(0.1), g);
                                           });
+    Compare<cuda::RMSPropRule<T>>(
+        "RMSProp", {T(0.1), T(0.9), T(0.5), T(1e-3)}, false,
+        [](int64_t n, auto& arrays, const T* g) {
+          RMSPropUpdate<T>(n, InPlace<T>(arrays[0]), InPlace<T>(arrays[1]), InPlace<T>(arrays[2]), g,
+                           {T(0.1), T(0.9), T(0.5), T(1e-3)});
+        },
+        /*signed_arrays=*/1);
     for (const bool nesterov : {false, true}) {
       Compare<cuda::MomentumRule<T>>(
           "Momentum", {T(0.1), T(0.9)}, nesterov, [=](int64_t n, auto& arrays, const T* g) {
             MomentumUpdate<T>(n, InPlace<T>(arrays[0]), InPlace<T>(arrays[1]), g, {T(0.1), T(0.9), nesterov});
           });
+      Compare<cuda::KerasMomentumRule<T>>(
+          "KerasMomentum", {T(0.1), T(0.9)}, nesterov, [=](int64_t n, auto& arrays, const T* g) {
+            KerasMomentumUpdate<T>(n, InPlace<T>(arrays[0]), InPlace<T>(arrays[1]), g,
+                                   {T(0.1), T(0.9), nesterov});
+          });
+      const bool update_slots = nesterov;
+      Compare<cuda::AdagradV2Rule<T>>(
+          "AdagradV2", {T(0.1), T(1e-3)}, update_slots,
+          [=](int64_t n, auto& arrays, const T* g) {
+            AdagradUpdate<T>(n, InPlace<T>(arrays[0]), InPlace<T>(arrays[1]), g,
+                             {T(0.1), T(1e-3), update_slots});
+          },
+          /*signed_arrays=*/1);
       const T power1 = T(0.81), power2 = T(0.998001), rate = T(0.01);
       const T step_size = rate * std::sqrt(1 - power2) / (1 - power1);
       Compare<cuda::AdamRule<T>>("Adam", {power1, power2, rate, T(0.9), T(0.999), T(1e-8)}, nesterov,

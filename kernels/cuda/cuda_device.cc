@@ -58,6 +58,7 @@ CudaDevice::CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, Th
       allocator_(api, number, this->attributes().memory_limit),
       stream_(std::move(stream)),
       stream_to_host_(std::move(stream_to_host)),
+      checks_(*stream_, allocator_),
       to_device_(*stream_),
       to_host_(*stream_to_host_) {}
 
@@ -98,11 +99,14 @@ absl::StatusOr<Tensor> CudaDevice::CopyOut(const Tensor& device, CopyDone done) 
   if (!IsPlainBytes(device.dtype())) return Share(device, done);
   WEIR_RETURN_IF_ERROR(health());
   WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(device.dtype(), device.shape()));
+  const int64_t checked = checks_.Mark();
   absl::StatusOr<RefPtr<CudaEvent>> begin = stream_->Record();
   if (!begin.ok()) return Noted(begin.status());
   // The source is kept until the copy has ended: nobody gets its memory before.
-  auto work = [this, begin = *std::move(begin), from = device, to = copy, done = std::move(done)]() mutable {
+  auto work = [this, checked, begin = *std::move(begin), from = device, to = copy,
+               done = std::move(done)]() mutable {
     const absl::Status status = Noted(CopyNow(*begin, from, to));
+    if (status.ok()) checks_.NoteDone(checked);
     from = Tensor();  // who hears of the end finds its memory free
     done(status);
   };
@@ -113,6 +117,12 @@ absl::StatusOr<Tensor> CudaDevice::CopyOut(const Tensor& device, CopyDone done) 
 absl::Status CudaDevice::CopyNow(const CudaEvent& begin, const Tensor& from, Tensor& to) {
   WEIR_RETURN_IF_ERROR(stream_to_host_->WaitFor(begin));
   return to_host_.CopyToHost(to.data(), from.data(), from.num_bytes());
+}
+
+absl::StatusOr<Tensor> CudaDevice::ReadBack(const Tensor& device) {
+  WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(device.dtype(), device.shape()));
+  WEIR_RETURN_IF_ERROR(Noted(to_host_.CopyToHost(copy.data(), device.data(), device.num_bytes())));
+  return copy;
 }
 
 absl::StatusOr<CudaDevices> MakeCudaDevices(CudaApi& api, absl::string_view job, int task,

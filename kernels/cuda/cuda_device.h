@@ -5,7 +5,8 @@
 // uses it is enqueued: whoever gets it next uses it later in the same stream. Copies to the host have a
 // stream and a thread of their own, which waits for what the compute stream had to do when they were asked
 // for. Strings and handles stay in the host's memory. When CUDA says that the device is lost, that is the
-// answer to everything from then on: Unavailable, with the error's name. Thread safety: all methods.
+// answer to everything from then on: Unavailable, with the error's name. What kernels find wrong with data
+// comes late (LateErrors). Thread safety: all methods.
 #pragma once
 
 #include <limits>
@@ -20,9 +21,11 @@
 #include "kernels/cuda/cuda_api.h"
 #include "kernels/cuda/cuda_blas.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/data_checks.h"
 #include "kernels/cuda/kernel_table.h"
 #include "kernels/cuda/pinned_slab.h"
 #include "kernels/device.h"
+#include "kernels/late_errors.h"
 #include "kernels/memory_kind.h"
 #include "kernels/serial_thread.h"
 
@@ -34,7 +37,7 @@ struct CudaCompute {
   CudaBlas* blas = nullptr;
 };
 
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public LateErrors {
  public:
   // `number` is CUDA's; attributes.memory_limit bounds what is taken of its memory. The API and `compute`
   // must outlive the device and all its buffers.
@@ -55,6 +58,15 @@ class CudaDevice final : public Device {
   absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) override;
   absl::StatusOr<Tensor> CopyOut(const Tensor& device, CopyDone done) override;
 
+  // Checks of data, by its kernels.
+  DataChecks& checks() { return checks_; }
+  absl::Status ErrorOf(const PendingWork& step) override { return checks_.ErrorOf(step); }
+  absl::Status EndStep(const PendingWork& step, bool has_failed) override {
+    return Noted(checks_.EndStep(step, has_failed));
+  }
+  // A tensor that no work changes any more, in the host's memory. Waits for the copy.
+  absl::StatusOr<Tensor> ReadBack(const Tensor& device);
+
   // Ok, or why the device is lost.
   absl::Status health() const;
   // Passes a status on, and remembers when it says that the device is lost.
@@ -70,6 +82,7 @@ class CudaDevice final : public Device {
   CudaBlas* const blas_;
   CachingAllocator allocator_;
   const std::unique_ptr<CudaStream> stream_, stream_to_host_;
+  DataChecks checks_;
   PinnedSlab to_device_;
   PinnedSlab to_host_;
   mutable absl::Mutex mutex_;

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "graph/fused_ops.h"
 #include "graph/runtime_ops.h"
+#include "graph/types/status_macros.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/device_ops.h"
 
@@ -20,6 +20,7 @@ constexpr char kType[] = "GPU";
 void RegisterAll(KernelRegistry& registry) {
   DeviceKernels kernels(registry, kType);
   cuda::RegisterArrayOps(kernels);
+  cuda::RegisterDebuggingOps(kernels);
   cuda::RegisterElementOps(kernels);
   cuda::RegisterLossOps(kernels);
   cuda::RegisterMatrixOps(kernels);
@@ -49,11 +50,12 @@ bool HasHandles(const Op* op) {
                            std::any_of(op->outputs().begin(), op->outputs().end(), is_handle));
 }
 
-// Without any definition the placer would give the variable to a CPU in those steps that have such a node,
-// and to the GPU in the others.
-absl::StatusOr<std::unique_ptr<Kernel>> NoKernel(const std::string& op) {
-  return absl::UnimplementedError(
-      absl::StrCat("GPUs have no kernel for ", op, ": place the variable on a CPU"));
+KernelFactory Heeding(KernelFactory assign) {
+  return [assign = std::move(assign)](
+             const KernelConstruction& construction) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> of_host, assign(construction));
+    return cuda::MakeAssign(construction, std::move(of_host));
+  };
 }
 
 }  // namespace
@@ -65,10 +67,10 @@ void RegisterCudaKernels(KernelRegistry& registry, KernelRegistry& of_host, cons
   // The first definition that takes a node counts.
   of_host.Change(kType, [&](KernelDef& def) {
     if (!def.is_on_host && !LeavesElementsAlone(def.op)) {
-      if (IsFused(def.op)) return;
-      if (HasHandles(ops.Find(def.op))) def.create = [op = def.op](const auto&) { return NoKernel(op); };
+      if (IsFused(def.op) || HasHandles(ops.Find(def.op))) return;
       def.is_on_host = true;
     }
+    if (def.op == "AssignVariableOp") def.create = Heeding(std::move(def.create));
     registry.Register(std::move(def));
   });
 }

@@ -3,7 +3,11 @@
 // Some compute on the GPU. Ops that only hand a tensor on, or look at its shape, have the CPU's kernel, which
 // reads no element. Every other op that the CPU has computes on the host: its arguments are copied there, and
 // the step waits for them; but for fused ones, which are not made for GPUs, and for those that work on
-// variables, whose elements are on the GPU: they are refused when a step is compiled.
+// variables, whose elements are on the GPU: GPUs have no kernel for them, and the placer puts such a variable
+// on a CPU, with all that works on it.
+//
+// The definitions need no GPU and no CUDA toolkit: what a chief without either plans with is what its workers
+// have.
 #pragma once
 
 #include <string>

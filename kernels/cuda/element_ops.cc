@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/argument_checks.h"
 #include "kernels/cpu/broadcast.h"
-#include "kernels/cuda/argument_checks.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/element_bodies.h"
 #include "kernels/cuda/element_launches.h"

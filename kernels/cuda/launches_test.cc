@@ -10,6 +10,7 @@
 #include "kernels/cuda/all_kernels.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cudart_api.h"
+#include "kernels/cuda/data_check_launches.h"
 #include "kernels/cuda/element_launches.h"
 #include "kernels/cuda/recording_cuda_api.h"
 #include "kernels/cuda/row_launches.h"
@@ -100,6 +101,8 @@ TEST_F(LaunchesTest, WithoutElementsNothingIsLaunched) {
                                                               false, {{{none}, none}})
                   .ok());
   EXPECT_TRUE(LaunchSpread(stream(), kernels(), one, {0, 5}, {0, 0}, rows).ok());
+  EXPECT_TRUE(LaunchCheckNumerics(stream(), kernels(), none, {}).ok());
+  EXPECT_TRUE(LaunchChoose(stream(), kernels(), rows, rows, nullptr, rows).ok());
   EXPECT_THAT(Launches(), IsEmpty());
   // But the sums of no rows are zeros, and somebody must write them.
   EXPECT_TRUE(LaunchColumnSum(stream(), kernels(), rows, 0, 5, device_->allocator(), five).ok());
@@ -116,6 +119,8 @@ TEST_F(LaunchesTest, WhatDoesNotFitIsRefused) {
   EXPECT_TRUE(refused(LaunchUnary(stream(), kernels(), "Relu", four, integers)));
   EXPECT_TRUE(refused(LaunchBinary(stream(), kernels(), "AddV2", three, four, four)));
   EXPECT_TRUE(refused(LaunchBinary(stream(), kernels(), "AddV2", integers, four, four)));
+  EXPECT_TRUE(refused(LaunchChoose(stream(), kernels(), four, integers, nullptr, four)));
+  EXPECT_TRUE(refused(LaunchChoose(stream(), kernels(), four, four, nullptr, three)));
   EXPECT_TRUE(refused(LaunchCast(stream(), kernels(), three, four)));
   EXPECT_TRUE(refused(LaunchBiasAdd(stream(), kernels(), matrix, three, false, matrix)));
   EXPECT_TRUE(refused(LaunchBiasAdd(stream(), kernels(), four, four, false, four)));
@@ -123,8 +128,8 @@ TEST_F(LaunchesTest, WhatDoesNotFitIsRefused) {
   EXPECT_TRUE(refused(LaunchRowReduction(stream(), kernels(), RowReduction::kMax, matrix, 5, 3, four)));
   EXPECT_TRUE(refused(LaunchColumnSum(stream(), kernels(), matrix, 3, 4, device_->allocator(), three)));
   EXPECT_TRUE(refused(LaunchCrossEntropy(stream(), kernels(), matrix, three, three, matrix)));
-  EXPECT_TRUE(refused(LaunchSparseCrossEntropy(stream(), kernels(), matrix, four, three, matrix, nullptr)));
-  EXPECT_TRUE(refused(LaunchSparseCrossEntropy(stream(), kernels(), four, four, four, four, nullptr)));
+  EXPECT_TRUE(refused(LaunchSparseCrossEntropy(stream(), kernels(), matrix, four, three, matrix, {})));
+  EXPECT_TRUE(refused(LaunchSparseCrossEntropy(stream(), kernels(), four, four, four, four, {})));
   const absl::Status status = LaunchUpdates<cuda::MomentumRule<float>>(
       stream(), kernels(), "Momentum", {one, one}, false, {{{four, four}, four}, {{four, three}, four}});
   EXPECT_EQ(status.message(), "Momentum: variable 1 wants 2 arrays of float of the gradient's 4 elements");
@@ -213,9 +218,11 @@ TEST_F(RealKernelsTest, TakeWhatLaunchesPass) {
     }
     expect(LaunchColumnSum(stream(), kernels(), x, 4, 4, device_->allocator(), row));
     expect(LaunchCrossEntropy(stream(), kernels(), x, x, row, x));
+    expect(LaunchCheckNumerics(stream(), kernels(), x, {}));
+    expect(LaunchChoose(stream(), kernels(), x, x, nullptr, x));
     for (const DType label : {DType::kInt32, DType::kInt64}) {
       const Tensor labels = New(label, Shape({4}));
-      expect(LaunchSparseCrossEntropy(stream(), kernels(), x, labels, row, x, nullptr));
+      expect(LaunchSparseCrossEntropy(stream(), kernels(), x, labels, row, x, {}));
     }
   }
   cuda::VisitRules([&]<typename Rule, typename T>(const char* op) {
@@ -228,7 +235,7 @@ TEST_F(RealKernelsTest, TakeWhatLaunchesPass) {
     Tensor x = New(DTypeOf<T>, Shape({10}));
     EXPECT_TRUE(LaunchRandom<T>(stream(), kernels(), op, Philox(), 1, Distribution(), x).ok()) << op;
   });
-  EXPECT_EQ(count, 4 * (6 + 9 + 3 + 3 + 1 + 1 + 2));
+  EXPECT_EQ(count, 4 * (6 + 9 + 3 + 3 + 1 + 1 + 2 + 2));
 }
 
 }  // namespace

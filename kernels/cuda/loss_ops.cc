@@ -1,7 +1,7 @@
 // Softmax cross entropy, of classes and of distributions.
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/argument_checks.h"
 #include "kernels/cpu/broadcast.h"
-#include "kernels/cuda/argument_checks.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/row_launches.h"
 #include "kernels/cuda/spread.h"
@@ -19,8 +19,8 @@ class CrossEntropy final : public CudaKernel {
     const Tensor& labels = context.input(1);
     const absl::StatusOr<Shape> shape = BroadcastShapes({&logits.shape(), &labels.shape()});
     if (logits.shape().rank() != 2 || labels.shape().rank() != 2 || !shape.ok()) {
-      return ShapesDiffer("logits and labels must be matrices of one shape: logits", logits, "labels",
-                          labels);
+      return ShapesDiffer("logits and labels must be matrices of one shape: logits", logits.shape(), "labels",
+                          labels.shape());
     }
     WEIR_ASSIGN_OR_RETURN(const Tensor wide_logits, Widened(context, logits, *shape));
     WEIR_ASSIGN_OR_RETURN(const Tensor wide_labels, Widened(context, labels, *shape));
@@ -37,8 +37,8 @@ class CrossEntropy final : public CudaKernel {
   }
 };
 
-// The labels come in the host's memory, where they are looked at before anything is enqueued: a step with a
-// class that does not exist fails here, and what would have used its gradient does not run.
+// The labels are looked at on the GPU. Where one is no class, loss and gradient are NaN, variables stay as
+// they are, and the step has the CPU's error when somebody waits for it.
 class SparseCrossEntropy final : public CudaKernel {
  public:
   explicit SparseCrossEntropy(const KernelConstruction& construction) : CudaKernel(construction) {}
@@ -47,13 +47,16 @@ class SparseCrossEntropy final : public CudaKernel {
   absl::Status Enqueue(KernelContext& context) override {
     const Tensor& logits = context.input(0);
     const Tensor& labels = context.input(1);
-    WEIR_RETURN_IF_ERROR(CheckLabels(logits, labels));
+    WEIR_RETURN_IF_ERROR(CheckLabelShape(logits.shape(), labels.shape()));
     WEIR_ASSIGN_OR_RETURN(Tensor * losses, context.AllocateOutput(0, labels.shape()));
     if (labels.num_elements() == 0) return context.AllocateOutput(1, logits.shape()).status();
-    WEIR_ASSIGN_OR_RETURN(const Tensor there, device().CopyIn(labels, [](const absl::Status&) {}));
     WEIR_ASSIGN_OR_RETURN(Tensor * gradient, context.ForwardOrAllocateOutput({0}, 1, logits.shape()));
-    // No label is bad: nobody writes to where the first one would be noted.
-    return LaunchSparseCrossEntropy(stream(), kernels(), logits, there, *losses, *gradient, nullptr);
+    const auto explain = [shape = logits.shape()](absl::Span<const Tensor> on_host, const DataError&) {
+      return CheckLabels(shape, on_host[0]);
+    };
+    return Check(context, {labels}, explain, [&](const DataErrorPlace& place) {
+      return LaunchSparseCrossEntropy(stream(), kernels(), logits, labels, *losses, *gradient, place);
+    });
   }
 };
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "graph/types/status_macros.h"
-#include "kernels/cuda/argument_checks.h"
+#include "kernels/cpu/argument_checks.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/row_launches.h"
 

@@ -137,7 +137,7 @@ absl::Status LaunchCrossEntropy(CudaStream& stream, const CudaKernelTable& kerne
 
 absl::Status LaunchSparseCrossEntropy(CudaStream& stream, const CudaKernelTable& kernels,
                                       const Tensor& logits, const Tensor& labels, Tensor& losses,
-                                      Tensor& gradient, uint64_t* first_bad) {
+                                      Tensor& gradient, const cuda::DataErrorPlace& place) {
   const bool labels_fit = logits.shape().rank() == 2 && labels.shape() == Shape({logits.shape().dim(0)}) &&
                           (labels.dtype() == DType::kInt32 || labels.dtype() == DType::kInt64);
   WEIR_RETURN_IF_ERROR(CheckEntropy("SparseCrossEntropy", logits, labels, labels_fit, losses, gradient));
@@ -149,7 +149,7 @@ absl::Status LaunchSparseCrossEntropy(CudaStream& stream, const CudaKernelTable&
   }
   return LaunchKernel(stream, kernels, "SparseCrossEntropy", {logits.dtype(), labels.dtype()},
                       GridOverBlocks(stream, rows), logits.data(), labels.data(), losses.data(),
-                      gradient.data(), rows, columns, first_bad);
+                      gradient.data(), rows, columns, place);
 }
 
 }  // namespace weir

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "graph/types/tensor.h"
+#include "kernels/cuda/data_error.h"
 #include "kernels/cuda/launch.h"
 
 namespace weir {
@@ -34,10 +35,10 @@ absl::Status LaunchColumnSum(CudaStream& stream, const CudaKernelTable& kernels,
 absl::Status LaunchCrossEntropy(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& logits,
                                 const Tensor& labels, Tensor& losses, Tensor& gradient);
 
-// The same for labels that are classes, int32 or int64. `first_bad` is a word of device memory that was
-// filled with ones: it becomes the smallest row whose label is none.
+// The same for labels that are classes, int32 or int64. Takes note of those that are none, whose losses and
+// gradients are NaN.
 absl::Status LaunchSparseCrossEntropy(CudaStream& stream, const CudaKernelTable& kernels,
                                       const Tensor& logits, const Tensor& labels, Tensor& losses,
-                                      Tensor& gradient, uint64_t* first_bad);
+                                      Tensor& gradient, const cuda::DataErrorPlace& place);
 
 }  // namespace weir

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/all_kernels.h"
+#include "kernels/cuda/data_error.h"
 #include "kernels/cuda/element_bodies.h"
 #include "kernels/cuda/launch.h"
 
@@ -68,10 +69,10 @@ __global__ void CrossEntropyKernel(const T* logits, const T* labels, T* losses, 
   }
 }
 
-// `first_bad` becomes the smallest row whose label is no class; its loss and gradient are NaN.
+// Of a row whose label is no class, loss and gradient are NaN.
 template <typename T, typename Label>
 __global__ void SparseCrossEntropyKernel(const T* logits, const Label* labels, T* losses, T* gradient,
-                                         int64_t rows, int64_t columns, unsigned long long* first_bad) {
+                                         int64_t rows, int64_t columns, DataErrorPlace place) {
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const T* x = logits + row * columns;
     const int64_t label = labels[row];
@@ -86,7 +87,7 @@ __global__ void SparseCrossEntropyKernel(const T* logits, const Label* labels, T
       Store(gradient[row * columns + i], is_class ? probability - Number(i == label) : nan);
     }
     if (threadIdx.x != 0) continue;
-    if (!is_class) atomicMin(first_bad, static_cast<unsigned long long>(row));
+    if (!is_class) NoteDataError(place, 0);
     Store(losses[row], is_class ? std::log(statistics.sum) - (of_label - statistics.maximum) : nan);
   }
 }

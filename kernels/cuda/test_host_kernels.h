@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/data_check_bodies.h"
 #include "kernels/cuda/element_bodies.h"
 #include "kernels/cuda/kernel_table.h"
 #include "kernels/cuda/recording_cuda_api.h"
@@ -25,6 +26,7 @@ class HostKernels {
  public:
   explicit HostKernels(RecordingCudaApi& api) : api_(api) {
     AddElementwise();
+    AddChecks();
     AddUpdates();
     AddRows();
   }
@@ -100,15 +102,37 @@ class HostKernels {
     });
   }
 
+  void AddChecks() {
+    cuda::VisitFloats([this]<typename T>() {
+      Add<const T*, int64_t, cuda::DataErrorPlace>(
+          "CheckNumerics", {DTypeOf<T>},
+          [](const CudaGrid& grid, const T* x, int64_t n, const cuda::DataErrorPlace& place) {
+            ForEachThread(grid,
+                          [&](cuda::ThreadPosition thread) { cuda::CheckNumericsBody(thread, x, n, place); });
+          });
+    });
+    cuda::VisitSizes([this]<typename T>() {
+      Add<const T*, const T*, T*, int64_t, const volatile cuda::DataError*>(
+          "Choose", {DTypeOf<T>},
+          [](const CudaGrid& grid, const T* value, const T* old, T* to, int64_t n,
+             const volatile cuda::DataError* errors) {
+            ForEachThread(grid, [=](cuda::ThreadPosition thread) {
+              cuda::ChooseBody(thread, value, old, to, n, errors);
+            });
+          });
+    });
+  }
+
   void AddUpdates() {
     cuda::VisitRules([this]<typename Rule, typename T>(const char* name) {
-      Add<cuda::UpdatedArrays<T>, cuda::UpdateScalars<T>>(
+      Add<cuda::UpdatedArrays<T>, cuda::UpdateScalars<T>, cuda::DataErrorPlace>(
           name, {DTypeOf<T>},
           [](const CudaGrid& grid, const cuda::UpdatedArrays<T>& updated,
-             const cuda::UpdateScalars<T>& scalars) {
+             const cuda::UpdateScalars<T>& scalars, const cuda::DataErrorPlace& place) {
             for (uint32_t block = 0; block < grid.blocks[0]; ++block) {
               for (uint32_t thread = 0; thread < grid.threads[0]; ++thread) {
-                cuda::UpdateBody<Rule>(updated, scalars, block, grid.blocks[0], thread, grid.threads[0]);
+                cuda::UpdateBody<Rule>(updated, scalars, place, block, grid.blocks[0], thread,
+                                       grid.threads[0]);
               }
             }
           });
@@ -178,7 +202,7 @@ class HostKernels {
 
   template <typename T, typename Label>
   static void SparseEntropyOfRows(const CudaGrid&, const T* x, const Label* labels, T* losses, T* gradient,
-                                  int64_t rows, int64_t columns, uint64_t* first_bad) {
+                                  int64_t rows, int64_t columns, const cuda::DataErrorPlace& place) {
     using Number = std::decay_t<decltype(cuda::Load(*x))>;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t at = r * columns, label = labels[r];
@@ -187,7 +211,7 @@ class HostKernels {
                      [=](int64_t c) { return static_cast<Number>(c == label); });
         continue;
       }
-      *first_bad = std::min(*first_bad, static_cast<uint64_t>(r));
+      NoteDataError(place, 0);
       const Number nan = std::numeric_limits<Number>::quiet_NaN();
       cuda::Store(losses[r], nan);
       for (int64_t c = 0; c < columns; ++c) cuda::Store(gradient[at + c], nan);
@@ -215,7 +239,7 @@ class HostKernels {
                                                                 &EndColumns<T, Number>);
       Add<const T*, const T*, T*, T*, int64_t, int64_t>("CrossEntropy", dtype, &EntropyOfRows<T>);
       const auto sparse = [&]<typename Label>(const Label*) {
-        Add<const T*, const Label*, T*, T*, int64_t, int64_t, uint64_t*>(
+        Add<const T*, const Label*, T*, T*, int64_t, int64_t, cuda::DataErrorPlace>(
             "SparseCrossEntropy", {DTypeOf<T>, DTypeOf<Label>}, &SparseEntropyOfRows<T, Label>);
       };
       sparse(static_cast<const int32_t*>(nullptr));

@@ -7,15 +7,15 @@ namespace {
 
 template <typename Rule, typename T>
 __global__ void UpdateKernel(const __grid_constant__ UpdatedArrays<T> updated,
-                             const __grid_constant__ UpdateScalars<T> scalars) {
-  UpdateBody<Rule>(updated, scalars, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
+                             const __grid_constant__ UpdateScalars<T> scalars, DataErrorPlace place) {
+  UpdateBody<Rule>(updated, scalars, place, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
 }
 
 }  // namespace
 
 void AddTrainingKernels(CudaKernelTable* table) {
   VisitRules([=]<typename Rule, typename T>(const char* name) {
-    static_assert(sizeof(UpdatedArrays<T>) + sizeof(UpdateScalars<T>) <= 4096);
+    static_assert(sizeof(UpdatedArrays<T>) + sizeof(UpdateScalars<T>) + sizeof(DataErrorPlace) <= 4096);
     table->Add(name, {DTypeOf<T>}, &UpdateKernel<Rule, T>);
   });
 }

@@ -1,7 +1,9 @@
 // One launch of an optimizer for up to kMostUpdated variables.
 //
-// All arrays and scalars are in memory of the stream's device and have the rule's dtype. InvalidArgument when
-// sizes or dtypes do not fit; then nothing is launched. Thread safety: that of the stream.
+// All arrays and scalars are in memory of the stream's device and have the rule's dtype. Nothing is updated
+// where `place` has a note already, or where the rule refuses the scalars, of which it takes note.
+// InvalidArgument when sizes or dtypes do not fit; then nothing is launched. Thread safety: that of the
+// stream.
 #pragma once
 
 #include <algorithm>
@@ -30,12 +32,13 @@ absl::Status CheckScalars(absl::string_view op, DType dtype, int count, absl::Sp
 // Rule and the op must be a pair of VisitRules (training_bodies.h). `scalars`: the rule's, in its order.
 template <typename Rule>
 absl::Status LaunchUpdates(CudaStream& stream, const CudaKernelTable& kernels, absl::string_view op,
-                           absl::Span<const Tensor> scalars, bool use_nesterov,
-                           absl::Span<const UpdatedVariable> variables) {
+                           absl::Span<const Tensor> scalars, bool flag,
+                           absl::Span<const UpdatedVariable> variables,
+                           const cuda::DataErrorPlace& place = {}) {
   using T = typename Rule::Number;
   WEIR_RETURN_IF_ERROR(CheckUpdated(op, DTypeOf<T>, Rule::kArrays, variables));
   WEIR_RETURN_IF_ERROR(CheckScalars(op, DTypeOf<T>, Rule::kScalars, scalars));
-  cuda::UpdateScalars<T> numbers = {.at = {}, .use_nesterov = use_nesterov};
+  cuda::UpdateScalars<T> numbers = {.at = {}, .flag = flag};
   for (int i = 0; i < Rule::kScalars; ++i) numbers.at[i] = static_cast<const T*>(scalars[i].data());
   size_t next = 0;
   while (next < variables.size()) {
@@ -54,7 +57,7 @@ absl::Status LaunchUpdates(CudaStream& stream, const CudaKernelTable& kernels, a
     }
     if (updated.count == 0) continue;
     const CudaGrid grid = GridOverBlocks(stream, updated.first_chunk[updated.count]);
-    WEIR_RETURN_IF_ERROR(LaunchKernel(stream, kernels, op, {DTypeOf<T>}, grid, updated, numbers));
+    WEIR_RETURN_IF_ERROR(LaunchKernel(stream, kernels, op, {DTypeOf<T>}, grid, updated, numbers, place));
   }
   return absl::OkStatus();
 }

@@ -1,10 +1,13 @@
-// Updates of variables: AssignAdd, AssignSub, and a step of an optimizer.
+// Updates of variables: Assign, AssignAdd, AssignSub, and a step of an optimizer.
 //
 // As on the CPU, an update runs in place when the variable alone holds its buffer; else a copy takes its
 // place, made on the device. The variables' locks are held while work is enqueued, so its order is that of
-// the updates.
+// the updates. In a step whose data are looked at on the device, the variable keeps its value when they are
+// found wrong, which the host does not know yet.
+#include <algorithm>
 #include <array>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/state/variable_update.h"
+#include "kernels/cpu/training/rules.h"
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/data_check_launches.h"
 #include "kernels/cuda/element_launches.h"
 #include "kernels/cuda/update_launches.h"
 
@@ -44,7 +49,14 @@ class Accumulate final : public CudaKernel {
     absl::MutexLock lock(&variable.mutex);
     WEIR_RETURN_IF_ERROR(CheckUpdate(variable, target.name, "the value", value));
     WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWrite(variable, device()));
-    WEIR_RETURN_IF_ERROR(LaunchBinary(stream(), kernels(), op_, variable.tensor, value, next));
+    const volatile DataError* const notes = NotesOf(context);
+    if (notes == nullptr) {
+      WEIR_RETURN_IF_ERROR(LaunchBinary(stream(), kernels(), op_, variable.tensor, value, next));
+    } else {
+      WEIR_ASSIGN_OR_RETURN(Tensor sum, context.AllocateTemporary(value.dtype(), value.shape()));
+      WEIR_RETURN_IF_ERROR(LaunchBinary(stream(), kernels(), op_, variable.tensor, value, sum));
+      WEIR_RETURN_IF_ERROR(LaunchChoose(stream(), kernels(), sum, variable.tensor, notes, next));
+    }
     variable.tensor = std::move(next);
     return absl::OkStatus();
   }
@@ -52,26 +64,111 @@ class Accumulate final : public CudaKernel {
   const char* const op_;
 };
 
+// The CPU's Assign, which hands the value over. Where it may have to be taken back, a tensor of its own takes
+// the variable's place, which becomes one or the other.
+class Assign final : public CudaKernel {
+ public:
+  Assign(const KernelConstruction& construction, std::unique_ptr<Kernel> of_host)
+      : CudaKernel(construction), of_host_(std::move(of_host)) {}
+
+ private:
+  absl::Status Enqueue(KernelContext& context) override {
+    const volatile DataError* const notes = NotesOf(context);
+    if (notes == nullptr) return of_host_->Compute(context);
+    WEIR_ASSIGN_OR_RETURN(const NamedVariable target, LookupVariable(context, 0));
+    Variable& variable = *target.variable;
+    const Tensor& value = context.input(1);
+    Tensor old;
+    {
+      absl::MutexLock lock(&variable.mutex);
+      old = variable.tensor;
+    }
+    WEIR_RETURN_IF_ERROR(of_host_->Compute(context));
+    const bool may_stay = old.is_valid() && old.shape() == value.shape() && IsPlainBytes(value.dtype());
+    if (!may_stay) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(Tensor next, Tensor::Allocate(value.dtype(), value.shape(), device().allocator()));
+    WEIR_RETURN_IF_ERROR(LaunchChoose(stream(), kernels(), value, old, notes, next));
+    absl::MutexLock lock(&variable.mutex);
+    // Somebody else may have changed it by now.
+    if (variable.tensor.data() == value.data()) variable.tensor = std::move(next);
+    return absl::OkStatus();
+  }
+
+  const std::unique_ptr<Kernel> of_host_;
+};
+
 template <typename Rule>
 struct NamesOf;
 template <typename T>
 struct NamesOf<GradientDescentRule<T>> {
   static constexpr const char* kRule = "GradientDescent";
-  static constexpr const char* kGradient = "delta";
+  static constexpr const char* kFlag = nullptr;
   static constexpr const char* kScalars[] = {"alpha"};
 };
 template <typename T>
 struct NamesOf<MomentumRule<T>> {
   static constexpr const char* kRule = "Momentum";
-  static constexpr const char* kGradient = "grad";
+  static constexpr const char* kFlag = "use_nesterov";
   static constexpr const char* kScalars[] = {"lr", "momentum"};
+};
+template <typename T>
+struct NamesOf<KerasMomentumRule<T>> : NamesOf<MomentumRule<T>> {
+  static constexpr const char* kRule = "KerasMomentum";
 };
 template <typename T>
 struct NamesOf<AdamRule<T>> {
   static constexpr const char* kRule = "Adam";
-  static constexpr const char* kGradient = "grad";
+  static constexpr const char* kFlag = "use_nesterov";
   static constexpr const char* kScalars[] = {"beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon"};
 };
+template <typename T>
+struct NamesOf<AdaMaxRule<T>> {
+  static constexpr const char* kRule = "AdaMax";
+  static constexpr const char* kFlag = nullptr;
+  static constexpr const char* kScalars[] = {"beta1_power", "lr", "beta1", "beta2", "epsilon"};
+};
+template <typename T>
+struct NamesOf<AdagradRule<T>> {
+  static constexpr const char* kRule = "Adagrad";
+  static constexpr const char* kFlag = "update_slots";
+  static constexpr const char* kScalars[] = {"lr"};
+};
+template <typename T>
+struct NamesOf<AdagradV2Rule<T>> {
+  static constexpr const char* kRule = "AdagradV2";
+  static constexpr const char* kFlag = "update_slots";
+  static constexpr const char* kScalars[] = {"lr", "epsilon"};
+};
+template <typename T>
+struct NamesOf<RMSPropRule<T>> {
+  static constexpr const char* kRule = "RMSProp";
+  static constexpr const char* kFlag = nullptr;
+  static constexpr const char* kScalars[] = {"lr", "rho", "momentum", "epsilon"};
+};
+template <typename T>
+struct NamesOf<CenteredRMSPropRule<T>> : NamesOf<RMSPropRule<T>> {
+  static constexpr const char* kRule = "CenteredRMSProp";
+};
+template <typename T>
+struct NamesOf<FtrlRule<T>> {
+  static constexpr const char* kRule = "Ftrl";
+  static constexpr const char* kFlag = "multiply_linear_by_lr";
+  static constexpr const char* kScalars[] = {"lr", "l1", "l2", "lr_power"};
+};
+template <typename T>
+struct NamesOf<FtrlV2Rule<T>> {
+  static constexpr const char* kRule = "FtrlV2";
+  static constexpr const char* kFlag = "multiply_linear_by_lr";
+  static constexpr const char* kScalars[] = {"lr", "l1", "l2", "lr_power", "l2_shrinkage"};
+};
+
+// What the CPU's kernel says of scalars that the rule refuses.
+template <typename T, bool has_shrinkage>
+absl::Status WhyRefused(const AnyFtrlRule<T, has_shrinkage>*, absl::Span<const Tensor> scalars) {
+  std::vector<T> values;
+  for (const Tensor& scalar : scalars) values.push_back(scalar.flat<T>()[0]);
+  return rules::AnyFtrl<T, has_shrinkage>::Check(values.data());
+}
 
 template <typename Rule>
 class Apply final : public CudaKernel {
@@ -80,17 +177,18 @@ class Apply final : public CudaKernel {
 
  public:
   explicit Apply(const KernelConstruction& construction)
-      : CudaKernel(construction), gradient_(InputOf(construction, Names::kGradient)) {
+      : CudaKernel(construction),
+        gradient_(std::max(InputOf(construction, "grad"), InputOf(construction, "delta"))) {
     for (int i = 0; i < Rule::kScalars; ++i) scalars_[i] = InputOf(construction, Names::kScalars[i]);
-    const AttrValue* const attr = construction.node().FindAttr("use_nesterov");
-    if (attr != nullptr) use_nesterov_ = attr->get<bool>();
+    if constexpr (Names::kFlag != nullptr) flag_ = construction.attr<bool>(Names::kFlag);
   }
 
  private:
+  // -1 when there is none of that name.
   static int InputOf(const KernelConstruction& construction, absl::string_view name) {
     const auto& inputs = construction.node().op().inputs();
-    int index = 0;
-    while (inputs[index].name != name) ++index;
+    int index = static_cast<int>(inputs.size()) - 1;
+    while (index >= 0 && inputs[index].name != name) --index;
     return index;
   }
 
@@ -118,15 +216,29 @@ class Apply final : public CudaKernel {
       WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToUpdate(*variable.variable, device()));
       updated.arrays.push_back(std::move(next));
     }
-    WEIR_RETURN_IF_ERROR(
-        LaunchUpdates<Rule>(stream(), kernels(), Names::kRule, scalars, use_nesterov_, {&updated, 1}));
+    WEIR_RETURN_IF_ERROR(Launch(context, scalars, updated));
     for (int i = 0; i < Rule::kArrays; ++i) variables[i].variable->tensor = std::move(updated.arrays[i]);
     return absl::OkStatus();
   }
 
+  absl::Status Launch(KernelContext& context, const std::vector<Tensor>& scalars,
+                      const UpdatedVariable& updated) const {
+    const auto launch = [&](const DataErrorPlace& place) {
+      return LaunchUpdates<Rule>(stream(), kernels(), Names::kRule, scalars, flag_, {&updated, 1}, place);
+    };
+    if constexpr (kChecksScalars<Rule>) {
+      const auto explain = [](absl::Span<const Tensor> on_host, const DataError&) {
+        return WhyRefused(static_cast<const Rule*>(nullptr), on_host);
+      };
+      return Check(context, scalars, explain, launch);
+    } else {
+      return launch({.here = NotesOf(context), .mirror = nullptr, .check = 0});
+    }
+  }
+
   const int gradient_;
   std::array<int, Rule::kScalars> scalars_ = {};
-  bool use_nesterov_ = false;
+  bool flag_ = false;
 };
 
 }  // namespace
@@ -139,6 +251,11 @@ void RegisterVariableOps(DeviceKernels& kernels) {
   VisitRules([&]<typename Rule, typename T>(const char* rule) {
     kernels.Add<Apply<Rule>>(absl::StrCat("ResourceApply", rule), {{"T", {DTypeOf<T>}}});
   });
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAssign(const KernelConstruction& construction,
+                                                   std::unique_ptr<Kernel> of_host) {
+  return std::make_unique<Assign>(construction, std::move(of_host));
 }
 
 }  // namespace weir::cuda

@@ -5,7 +5,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/fused_name.h"
@@ -508,11 +507,7 @@ std::vector<std::string> Program::InputNodes(int instruction) const {
 
 absl::Status Program::Annotate(int instruction, const absl::Status& status) const {
   const auto& [op, name] = names_[instruction];
-  if (status.GetPayload(kNodePayload)) return status;
-  absl::Status annotated(status.code(), absl::StrCat(op, " '", name, "' on ", device_.name().ToString(), ": ",
-                                                     status.message()));
-  annotated.SetPayload(kNodePayload, absl::Cord(name));
-  return annotated;
+  return ErrorOfNode(op, name, device_.name(), status);
 }
 
 }  // namespace weir

@@ -30,6 +30,7 @@
 #include "kernels/device.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/memory_kind.h"
+#include "kernels/node_error.h"
 #include "session/executor/update_ledger.h"
 
 namespace weir {
@@ -186,9 +187,6 @@ class Program {
 // True for the nodes that a program turns into slots and order, or runs itself (_Arg, _Retval, Const,
 // Identity, NoOp, Switch...): every kind of device can run them.
 bool NeedsNoKernel(const Node& node);
-
-// Key of the status payload that holds the failing node's name.
-inline constexpr char kNodePayload[] = "weir.node";
 
 // What one step of one program has: its tensors, and which updates were applied before if it may be tried
 // again. Reused by later steps. Not thread safe.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/argument_checks.h"
 #include "kernels/cpu/value_text.h"
 #include "kernels/device_kernels.h"
 #include "kernels/kernel_registry.h"
@@ -62,11 +63,7 @@ class CheckNumerics final : public Kernel {
     const Tensor& tensor = context.input(0);
     const Found found = FindNonFinite(context.threads(), tensor);
     if (found.nan || found.infinity) {
-      return absl::InvalidArgumentError(absl::StrCat(message_, " : Tensor had ",
-                                                     found.nan && found.infinity ? "Inf and NaN"
-                                                     : found.nan                 ? "NaN"
-                                                                                 : "Inf",
-                                                     " values: ", tensor.ToString()));
+      return NotFinite(message_, found.nan, found.infinity, tensor);
     }
     context.set_output(0, tensor);
     return absl::OkStatus();

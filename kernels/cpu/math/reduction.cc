@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/argument_checks.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/math/arithmetic.h"
@@ -92,26 +93,6 @@ absl::Status ReduceMiddle(KernelContext& context, const ReductionRow& reduction,
     });
   }
   return absl::OkStatus();
-}
-
-// Merged dimensions, alternately kept and reduced.
-struct MergedDims {
-  Dims sizes;
-  std::vector<bool> reduced;
-};
-
-MergedDims Merge(const Shape& shape, const std::vector<bool>& reduced) {
-  MergedDims merged;
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (shape.dim(i) == 1) continue;
-    if (!merged.sizes.empty() && merged.reduced.back() == reduced[i]) {
-      merged.sizes.back() *= shape.dim(i);
-    } else {
-      merged.sizes.push_back(shape.dim(i));
-      merged.reduced.push_back(reduced[i]);
-    }
-  }
-  return merged;
 }
 
 int64_t Product(const Dims& sizes, size_t begin, size_t end) {
@@ -214,18 +195,10 @@ class Reduction final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     const Tensor& input = context.input(0);
-    std::vector<bool> reduced(input.shape().rank(), false);
-    WEIR_RETURN_IF_ERROR(ReadAxes(context.input(1), &reduced));
-    Dims dims;
-    int64_t count = 1;
-    for (int i = 0; i < input.shape().rank(); ++i) {
-      if (reduced[i]) count *= input.shape().dim(i);
-      if (!reduced[i])
-        dims.push_back(input.shape().dim(i));
-      else if (keep_dims_)
-        dims.push_back(1);
-    }
-    const MergedDims merged = Merge(input.shape(), reduced);
+    WEIR_ASSIGN_OR_RETURN(const std::vector<bool> reduced,
+                          ReadReducedAxes(context.input(1), input.shape().rank()));
+    const auto [dims, count] = ReducedDims(input.shape(), reduced, keep_dims_);
+    const MergedDims merged = MergeDims(input.shape(), reduced);
     if (count == 1 && finish_ != Finish::kNorm) {  // nothing to combine: the same elements in another shape
       context.set_output(0, input.WithShape(Shape(dims)));
       return absl::OkStatus();
@@ -246,20 +219,6 @@ class Reduction final : public Kernel {
  private:
   Reduction(const ReductionRow& reduction, Finish finish, bool keep_dims)
       : reduction_(reduction), finish_(finish), keep_dims_(keep_dims) {}
-
-  static absl::Status ReadAxes(const Tensor& axes, std::vector<bool>* reduced) {
-    const int rank = static_cast<int>(reduced->size());
-    for (int64_t i = 0; i < axes.num_elements(); ++i) {
-      WEIR_ASSIGN_OR_RETURN(
-          const int axis, ResolveAxis(IntegerAt(axes, i), rank, absl::StrCat("reduction_indices[", i, "]")));
-      if ((*reduced)[axis]) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("reduction_indices name dimension ", axis, " twice: ", axes.ToString()));
-      }
-      (*reduced)[axis] = true;
-    }
-    return absl::OkStatus();
-  }
 
   const ReductionRow& reduction_;
   const Finish finish_;

@@ -3,8 +3,8 @@
 #include <complex>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/argument_checks.h"
 #include "kernels/cpu/nn/nn_math.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
@@ -18,27 +18,6 @@ constexpr double kSumCost = 0.15;
 
 template <typename T>
 inline constexpr bool kHasVectorMath = std::is_same_v<T, float> || std::is_same_v<T, double>;
-
-// A tensor as BiasAdd sees it: `outer` times `channels` times `inner` elements (inner is 1 for channels
-// last).
-struct ChannelView {
-  int64_t outer = 1;
-  int64_t channels = 1;
-  int64_t inner = 1;
-};
-
-absl::StatusOr<ChannelView> ViewChannels(const Shape& shape, bool channels_first) {
-  if (shape.rank() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the input needs a batch and a channel dimension, is ", shape.ToString()));
-  }
-  const int axis = channels_first ? 1 : shape.rank() - 1;
-  ChannelView view;
-  view.channels = shape.dim(axis);
-  for (int i = 0; i < axis; ++i) view.outer *= shape.dim(i);
-  for (int i = axis + 1; i < shape.rank(); ++i) view.inner *= shape.dim(i);
-  return view;
-}
 
 // Wraps integers around instead of overflowing.
 template <typename T>
@@ -60,11 +39,7 @@ class BiasAdd final : public Kernel {
     const Tensor& value = context.input(0);
     const Tensor& bias = context.input(1);
     WEIR_ASSIGN_OR_RETURN(const ChannelView view, ViewChannels(value.shape(), channels_first_));
-    if (bias.shape() != Shape({view.channels})) {
-      return absl::InvalidArgumentError(absl::StrCat("the bias must be [", view.channels, "] for an input ",
-                                                     value.shape().ToString(), ", is ",
-                                                     bias.shape().ToString()));
-    }
+    WEIR_RETURN_IF_ERROR(CheckBias(view, value.shape(), bias.shape()));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.ForwardOrAllocateOutput({0}, 0, value.shape()));
     if (value.num_elements() == 0) return absl::OkStatus();
     const T* x = value.flat<T>().data();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/argument_checks.h"
 #include "kernels/cpu/nn/nn_math.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
@@ -12,12 +13,6 @@ namespace weir {
 namespace {
 
 constexpr double kCost = 1.0;  // nanoseconds per logit on one core
-
-absl::Status ShapesDiffer(absl::string_view a_name, const Tensor& a, absl::string_view b_name,
-                          const Tensor& b) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(a_name, " is ", a.shape().ToString(), " but ", b_name, " is ", b.shape().ToString()));
-}
 
 // The matrix broadcast to `shape`: as it is when a stride of its rows can express that, else a copy.
 template <typename T>
@@ -39,9 +34,7 @@ absl::StatusOr<Shape> BroadcastMatrices(const Tensor& features, const Tensor& la
     fits = a.dim(i) == b.dim(i) || a.dim(i) == 1 || b.dim(i) == 1;
     dims[i] = a.dim(i) == 1 ? b.dim(i) : a.dim(i);
   }
-  if (!fits)
-    return ShapesDiffer("logits and labels must be matrices of one shape: logits", features, "labels",
-                        labels);
+  if (!fits) return ShapesDiffer("logits and labels must be matrices of one shape: logits", a, "labels", b);
   return Shape::FromDims(dims);
 }
 
@@ -77,30 +70,13 @@ absl::Status ComputeCrossEntropy(KernelContext& context) {
   return absl::OkStatus();
 }
 
-template <typename Label>
-absl::Status CheckLabels(const Tensor& logits, const Tensor& labels) {
-  if (logits.shape().rank() != 2 || labels.shape().rank() != 1 ||
-      logits.shape().dim(0) != labels.shape().dim(0)) {
-    return ShapesDiffer("logits must be [batch,classes] and labels [batch]: logits", logits, "labels",
-                        labels);
-  }
-  const int64_t classes = logits.shape().dim(1);
-  const absl::Span<const Label> values = labels.flat<Label>();
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] >= 0 && values[i] < classes) continue;
-    return absl::InvalidArgumentError(absl::StrCat("Received a label value of ", values[i],
-                                                   " which is outside the valid range of [0, ", classes,
-                                                   "), at example ", i));
-  }
-  return absl::OkStatus();
-}
-
 template <typename T, typename Label>
 absl::Status ComputeSparseCrossEntropy(KernelContext& context) {
   using Wide = ComputeType<T>;
   const Tensor& logits = context.input(0);
   const Tensor& labels = context.input(1);
-  WEIR_RETURN_IF_ERROR(CheckLabels<Label>(logits, labels));
+  WEIR_RETURN_IF_ERROR(CheckLabelShape(logits.shape(), labels.shape()));
+  WEIR_RETURN_IF_ERROR(CheckLabels(logits.shape(), labels));
   WEIR_ASSIGN_OR_RETURN(Tensor * loss, context.AllocateOutput(0, labels.shape()));
   WEIR_ASSIGN_OR_RETURN(Tensor * backprop, context.ForwardOrAllocateOutput({0}, 1, logits.shape()));
   WEIR_ASSIGN_OR_RETURN(const Tensor wide_logits, Widen(context, logits));
@@ -142,8 +118,8 @@ absl::Status ComputeInTopK(KernelContext& context) {
   const Tensor& targets = context.input(1);
   if (predictions.shape().rank() != 2 || targets.shape().rank() != 1 ||
       predictions.shape().dim(0) != targets.shape().dim(0)) {
-    return ShapesDiffer("predictions must be [batch,classes] and targets [batch]: predictions", predictions,
-                        "targets", targets);
+    return ShapesDiffer("predictions must be [batch,classes] and targets [batch]: predictions",
+                        predictions.shape(), "targets", targets.shape());
   }
   if (context.input(2).num_elements() != 1) {
     return absl::InvalidArgumentError(

@@ -1,6 +1,5 @@
-// What kernels for GPUs ask of their arguments' shapes, and of elements on the host. The CPU's kernels ask
-// the same, in the same words (kernels/cpu/nn/losses.cc and bias.cc, kernels/cpu/math/matmul.cc and
-// reduction.cc).
+// What kernels ask of their arguments: of shapes, and of elements in the host's memory. The CPU's kernels and
+// those for GPUs call these, so that a mistake has one text wherever it is found.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -13,17 +12,21 @@
 #include "absl/strings/string_view.h"
 #include "graph/types/shape.h"
 #include "graph/types/tensor.h"
-#include "kernels/cuda/cuda_blas.h"
+#include "kernels/cpu/math/matrix_product.h"
 
-namespace weir::cuda {
+namespace weir {
 
 // InvalidArgument "logits is [2,3] but labels is [4]".
-absl::Status ShapesDiffer(absl::string_view a_name, const Tensor& a, absl::string_view b_name,
-                          const Tensor& b);
+absl::Status ShapesDiffer(absl::string_view a_name, const Shape& a, absl::string_view b_name, const Shape& b);
 
-// Whether `labels`, int32 or int64 in the host's memory, has a class of the logits for each of their rows. Of
-// the logits only the shape is looked at.
-absl::Status CheckLabels(const Tensor& logits, const Tensor& labels);
+// Whether labels of that shape can be classes of the logits' rows.
+absl::Status CheckLabelShape(const Shape& logits, const Shape& labels);
+// Whether `labels`, int32 or int64 in the host's memory, are classes of the logits.
+// Precondition: CheckLabelShape.
+absl::Status CheckLabels(const Shape& logits, const Tensor& labels);
+
+// What CheckNumerics says of a tensor, in the host's memory, in which it has found NaN, infinity or both.
+absl::Status NotFinite(absl::string_view message, bool has_nan, bool has_infinity, const Tensor& tensor);
 
 // A tensor as BiasAdd sees it: `outer` times `channels` times `inner` elements (inner is 1 for channels
 // last).
@@ -36,8 +39,8 @@ struct ChannelView {
 absl::StatusOr<ChannelView> ViewChannels(const Shape& shape, bool channels_first);
 absl::Status CheckBias(const ChannelView& view, const Shape& value, const Shape& bias);
 
-// The product of two matrices, without their elements and dtype; sizes may be 0.
-absl::StatusOr<MatrixProduct> ProductOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
+// The product of two matrices; sizes may be 0.
+absl::StatusOr<ProductShape> ProductOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
 
 // Which dimensions a reduction takes away: of each, whether `axes`, integers in the host's memory, name it.
 // InvalidArgument for an axis out of range, or named twice.
@@ -56,4 +59,4 @@ struct MergedDims {
 };
 MergedDims MergeDims(const Shape& shape, const std::vector<bool>& reduced);
 
-}  // namespace weir::cuda
+}  // namespace weir

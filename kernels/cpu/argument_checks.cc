@@ -1,31 +1,29 @@
-#include "kernels/cuda/argument_checks.h"
+#include "kernels/cpu/argument_checks.h"
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
 
-namespace weir::cuda {
+namespace weir {
 
-absl::Status ShapesDiffer(absl::string_view a_name, const Tensor& a, absl::string_view b_name,
-                          const Tensor& b) {
+absl::Status ShapesDiffer(absl::string_view a_name, const Shape& a, absl::string_view b_name,
+                          const Shape& b) {
   return absl::InvalidArgumentError(
-      absl::StrCat(a_name, " is ", a.shape().ToString(), " but ", b_name, " is ", b.shape().ToString()));
+      absl::StrCat(a_name, " is ", a.ToString(), " but ", b_name, " is ", b.ToString()));
+}
+
+absl::Status CheckLabelShape(const Shape& logits, const Shape& labels) {
+  if (logits.rank() == 2 && labels.rank() == 1 && logits.dim(0) == labels.dim(0)) return absl::OkStatus();
+  return ShapesDiffer("logits must be [batch,classes] and labels [batch]: logits", logits, "labels", labels);
 }
 
 namespace {
 
 template <typename Label>
-absl::Status CheckLabelsOf(const Tensor& logits, const Tensor& labels) {
-  if (logits.shape().rank() != 2 || labels.shape().rank() != 1 ||
-      logits.shape().dim(0) != labels.shape().dim(0)) {
-    return ShapesDiffer("logits must be [batch,classes] and labels [batch]: logits", logits, "labels",
-                        labels);
-  }
-  const int64_t classes = logits.shape().dim(1);
-  const absl::Span<const Label> values = labels.flat<Label>();
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] >= 0 && values[i] < classes) continue;
-    return absl::InvalidArgumentError(absl::StrCat("Received a label value of ", values[i],
+absl::Status CheckClasses(absl::Span<const Label> labels, int64_t classes) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] >= 0 && labels[i] < classes) continue;
+    return absl::InvalidArgumentError(absl::StrCat("Received a label value of ", labels[i],
                                                    " which is outside the valid range of [0, ", classes,
                                                    "), at example ", i));
   }
@@ -34,9 +32,18 @@ absl::Status CheckLabelsOf(const Tensor& logits, const Tensor& labels) {
 
 }  // namespace
 
-absl::Status CheckLabels(const Tensor& logits, const Tensor& labels) {
-  return labels.dtype() == DType::kInt64 ? CheckLabelsOf<int64_t>(logits, labels)
-                                         : CheckLabelsOf<int32_t>(logits, labels);
+absl::Status CheckLabels(const Shape& logits, const Tensor& labels) {
+  const int64_t classes = logits.dim(1);
+  return labels.dtype() == DType::kInt64 ? CheckClasses(labels.flat<int64_t>(), classes)
+                                         : CheckClasses(labels.flat<int32_t>(), classes);
+}
+
+absl::Status NotFinite(absl::string_view message, bool has_nan, bool has_infinity, const Tensor& tensor) {
+  return absl::InvalidArgumentError(absl::StrCat(message, " : Tensor had ",
+                                                 has_nan && has_infinity ? "Inf and NaN"
+                                                 : has_nan               ? "NaN"
+                                                                         : "Inf",
+                                                 " values: ", tensor.ToString()));
 }
 
 absl::StatusOr<ChannelView> ViewChannels(const Shape& shape, bool channels_first) {
@@ -58,16 +65,16 @@ absl::Status CheckBias(const ChannelView& view, const Shape& value, const Shape&
                                                  value.ToString(), ", is ", bias.ToString()));
 }
 
-absl::StatusOr<MatrixProduct> ProductOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
+absl::StatusOr<ProductShape> ProductOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
   if (a.rank() != 2 || b.rank() != 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("both inputs must be matrices: a is ", a.ToString(), ", b is ", b.ToString()));
   }
-  const MatrixProduct product = {.m = a.dim(transpose_a ? 1 : 0),
-                                 .n = b.dim(transpose_b ? 0 : 1),
-                                 .k = a.dim(transpose_a ? 0 : 1),
-                                 .transpose_a = transpose_a,
-                                 .transpose_b = transpose_b};
+  const ProductShape product = {.m = a.dim(transpose_a ? 1 : 0),
+                                .k = a.dim(transpose_a ? 0 : 1),
+                                .n = b.dim(transpose_b ? 0 : 1),
+                                .transpose_a = transpose_a,
+                                .transpose_b = transpose_b};
   if (product.k == b.dim(transpose_b ? 1 : 0)) return product;
   return absl::InvalidArgumentError(
       absl::StrCat("Matrix size-incompatible: In[0]: ", a.ToString(), ", In[1]: ", b.ToString(),
@@ -115,4 +122,4 @@ MergedDims MergeDims(const Shape& shape, const std::vector<bool>& reduced) {
   return merged;
 }
 
-}  // namespace weir::cuda
+}  // namespace weir

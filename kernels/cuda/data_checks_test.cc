@@ -1,0 +1,146 @@
+// Whose error it is, and until when, of checks whose work happens when the test says so.
+#include "kernels/cuda/data_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/caching_allocator.h"
+#include "kernels/cuda/recording_cuda_api.h"
+
+namespace weir {
+namespace {
+
+class Step final : public PendingWork {
+ public:
+  void Begin() override {}
+  void End(const absl::Status&) override {}
+};
+
+class DataChecksTest : public ::testing::Test {
+ protected:
+  DataChecksTest() {
+    // Finds what the launch says.
+    api_.SetKernel(&check_, [](const RecordingCudaApi::Launched& launched) {
+      const int kind = launched.argument<int>(1);
+      if (kind >= 0) NoteDataError(launched.argument<cuda::DataErrorPlace>(0), kind);
+    });
+    api_.SetKernel(&heed_, [this](const RecordingCudaApi::Launched& launched) {
+      heeded_.push_back(cuda::IsBad(launched.argument<volatile cuda::DataError*>(0)));
+    });
+  }
+
+  // A check that finds something of that kind; -1: nothing.
+  absl::Status Check(const Step& step, int kind, const std::string& text = "wrong") {
+    const auto explain = [text](const cuda::DataError& found) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(text, " ", found.kinds[0], found.kinds[1], found.kinds[2], found.kinds[3]));
+    };
+    return checks_.Check(step, explain, [&](const cuda::DataErrorPlace& place) {
+      const CudaArgument arguments[] = {{&place, sizeof(place)}, {&kind, sizeof(kind)}};
+      return api_.Launch({"check", &check_}, {}, arguments, stream_->handle());
+    });
+  }
+  // A kernel of the step that says whether it would change anything.
+  void Heed(const Step& step) {
+    volatile cuda::DataError* const notes = checks_.NotesOf(&step);
+    const CudaArgument arguments[] = {{&notes, sizeof(notes)}};
+    ASSERT_TRUE(api_.Launch({"heed", &heed_}, {}, arguments, stream_->handle()).ok());
+  }
+  // A step that is waited for.
+  absl::Status Await(const Step& step) {
+    const int64_t mark = checks_.Mark();
+    api_.RunAll();
+    checks_.NoteDone(mark);
+    return checks_.EndStep(step, false);
+  }
+
+  RecordingCudaApi api_;
+  std::unique_ptr<CudaStream> stream_ = CudaStream::Create(api_, 0).value();
+  CachingAllocator allocator_{api_, 0, 1 << 26};
+  DataChecks checks_{*stream_, allocator_};
+  char check_ = 0, heed_ = 0;
+  std::vector<bool> heeded_;
+};
+
+TEST_F(DataChecksTest, AStepHasTheErrorOfItsFirstCheckThatFindsSomething) {
+  const Step step;
+  EXPECT_EQ(checks_.NotesOf(&step), nullptr);
+  ASSERT_TRUE(Check(step, -1, "first").ok());
+  Heed(step);
+  ASSERT_TRUE(Check(step, 1, "second").ok());
+  ASSERT_TRUE(Check(step, 2, "third").ok());
+  Heed(step);
+  const absl::Status status = Await(step);
+  EXPECT_EQ(status.message(), "second 0100");
+  EXPECT_EQ(heeded_, (std::vector<bool>{false, true}));
+  // It is named anew by its next step, which begins with clean notes.
+  EXPECT_EQ(checks_.NotesOf(&step), nullptr);
+  ASSERT_TRUE(Check(step, -1).ok());
+  Heed(step);
+  EXPECT_TRUE(Await(step).ok());
+  EXPECT_FALSE(heeded_.back());
+}
+
+TEST_F(DataChecksTest, StepsThatRunAtOnceHaveTheirOwnErrors) {
+  const Step good, bad;
+  ASSERT_TRUE(Check(good, -1).ok());
+  ASSERT_TRUE(Check(bad, 0).ok());
+  Heed(good);
+  Heed(bad);
+  EXPECT_EQ(Await(good), absl::OkStatus());
+  EXPECT_EQ(Await(bad).message(), "wrong 1000");
+  EXPECT_EQ(heeded_, (std::vector<bool>{false, true}));
+}
+
+TEST_F(DataChecksTest, WhatIsFoundLaterIsTheErrorOfTheNextStep) {
+  const Step first, second, third;
+  ASSERT_TRUE(Check(first, 3).ok());
+  EXPECT_TRUE(checks_.EndStep(first, false).ok());
+  // Not found yet: the next step goes on, and is not the first one's victim.
+  ASSERT_TRUE(Check(second, -1).ok());
+  Heed(second);
+  EXPECT_TRUE(checks_.EndStep(second, false).ok());
+  api_.RunAll();
+  EXPECT_FALSE(heeded_.back());
+  EXPECT_EQ(Check(third, -1).message(), "an earlier step, which nobody waited for, has failed: wrong 0001");
+  EXPECT_TRUE(checks_.EndStep(third, true).ok());
+  ASSERT_TRUE(Check(third, -1).ok());
+  EXPECT_TRUE(Await(third).ok());
+}
+
+TEST_F(DataChecksTest, AStepThatHasFailedAnywaySaysNothingMore) {
+  const Step step;
+  ASSERT_TRUE(Check(step, 0).ok());
+  EXPECT_TRUE(checks_.EndStep(step, true).ok());
+  api_.RunAll();
+  ASSERT_TRUE(Check(step, 0).ok());
+  const int64_t mark = checks_.Mark();
+  api_.RunAll();
+  checks_.NoteDone(mark);
+  EXPECT_EQ(checks_.ErrorOf(step).message(), "wrong 1000");
+  EXPECT_TRUE(checks_.EndStep(step, true).ok());
+}
+
+// More steps in flight than notes are made at once; then all of them again, in the same memory.
+TEST_F(DataChecksTest, ManyStepsMayBeOnTheirWay) {
+  for (int round = 0; round < 2; ++round) {
+    const std::vector<Step> steps(600);
+    for (size_t i = 0; i < steps.size(); ++i) ASSERT_TRUE(Check(steps[i], i % 3 == 0 ? 1 : -1).ok());
+    const int64_t mark = checks_.Mark();
+    api_.RunAll();
+    checks_.NoteDone(mark);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      EXPECT_EQ(checks_.EndStep(steps[i], false).ok(), i % 3 != 0) << i;
+    }
+  }
+  EXPECT_EQ(api_.num_calls("cudaHostAlloc"), 3);
+}
+
+}  // namespace
+}  // namespace weir
