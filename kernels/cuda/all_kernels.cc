@@ -4,7 +4,9 @@ namespace weir {
 
 CudaKernelTable AllCudaKernels() {
   CudaKernelTable table;
+  cuda::AddBatchNormKernels(&table);
   cuda::AddElementwiseKernels(&table);
+  cuda::AddPoolKernels(&table);
   cuda::AddTrainingKernels(&table);
   cuda::AddReductionKernels(&table);
   cuda::AddSoftmaxKernels(&table);

@@ -19,6 +19,7 @@
 #include "kernels/cuda/caching_allocator.h"
 #include "kernels/cuda/cuda_api.h"
 #include "kernels/cuda/cuda_blas.h"
+#include "kernels/cuda/cuda_dnn.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/kernel_table.h"
 #include "kernels/cuda/pinned_slab.h"
@@ -32,6 +33,7 @@ namespace weir {
 struct CudaCompute {
   const CudaKernelTable* kernels = nullptr;
   CudaBlas* blas = nullptr;
+  CudaDnn* dnn = nullptr;
 };
 
 class CudaDevice final : public Device {
@@ -50,6 +52,8 @@ class CudaDevice final : public Device {
   const CudaKernelTable& kernels() const { return kernels_; }
   // Enqueues the product. FailedPrecondition when the device was made without.
   absl::Status Multiply(const MatrixProduct& product);
+  // The same for a convolution.
+  absl::Status Convolve(const Convolution& convolution);
 
   // The copy has ended, as far as `host` goes, when this returns: the elements are in pinned memory.
   absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) override;
@@ -68,6 +72,7 @@ class CudaDevice final : public Device {
 
   const CudaKernelTable& kernels_;
   CudaBlas* const blas_;
+  CudaDnn* const dnn_;
   CachingAllocator allocator_;
   const std::unique_ptr<CudaStream> stream_, stream_to_host_;
   PinnedSlab to_device_;
