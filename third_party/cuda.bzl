@@ -24,6 +24,20 @@ config_setting(
     flag_values = {{":enabled": "True"}},
 )
 
+# cuDNN's headers are a package of their own.
+switch(
+    name = "has_cudnn",
+    build_setting_default = {has_cudnn},
+)
+
+config_setting(
+    name = "with_cudnn",
+    flag_values = {{
+        ":enabled": "True",
+        ":has_cudnn": "True",
+    }},
+)
+
 cc_library(
     name = "headers",
     hdrs = glob(["include/*.h", "include/crt/*.h", "include/crt/*.hpp"]),
@@ -45,7 +59,7 @@ NVCC_VERSION = {version}
 
 def _switch_impl(ctx):
     if ctx.build_setting_value and not CUDA_HOME:
-        fail("--@cuda//:enabled: there is no CUDA toolkit here: {reason}")
+        fail("--@cuda//:%s: there is no CUDA toolkit here: {reason}" % ctx.label.name)
     return []
 
 switch = rule(
@@ -85,6 +99,7 @@ def _cuda_repository_impl(context):
         context.file("README", "Weir is built without CUDA: %s.\n" % reason)
     context.file("BUILD", _BUILD.format(
         found = found,
+        has_cudnn = found and context.path(home + "/include/cudnn_graph.h").exists,
         linkopts = repr(["-ldl", "-lrt", "-pthread"] if found else []),
     ))
     context.file("toolkit.bzl", _TOOLKIT.format(

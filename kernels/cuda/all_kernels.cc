@@ -4,8 +4,10 @@ namespace weir {
 
 CudaKernelTable AllCudaKernels() {
   CudaKernelTable table;
+  cuda::AddBatchNormKernels(&table);
   cuda::AddDataCheckKernels(&table);
   cuda::AddElementwiseKernels(&table);
+  cuda::AddPoolKernels(&table);
   cuda::AddTrainingKernels(&table);
   cuda::AddReductionKernels(&table);
   cuda::AddSoftmaxKernels(&table);

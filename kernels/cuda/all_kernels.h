@@ -10,9 +10,11 @@ CudaKernelTable AllCudaKernels();
 namespace cuda {
 
 // One function for each .cu file.
+void AddBatchNormKernels(CudaKernelTable* table);
 void AddDataCheckKernels(CudaKernelTable* table);
 void AddElementwiseKernels(CudaKernelTable* table);
 void AddTrainingKernels(CudaKernelTable* table);
+void AddPoolKernels(CudaKernelTable* table);
 void AddReductionKernels(CudaKernelTable* table);
 void AddSoftmaxKernels(CudaKernelTable* table);
 

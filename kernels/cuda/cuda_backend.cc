@@ -7,6 +7,7 @@
 #include "kernels/cuda/cublaslt_blas.h"
 #include "kernels/cuda/cuda_libraries.h"
 #include "kernels/cuda/cudart_api.h"
+#include "kernels/cuda/cudnn_dnn.h"
 #include "kernels/cuda/gpu_report.h"
 
 namespace weir {
@@ -17,9 +18,10 @@ const CudaBackend& TheCudaBackend() {
     auto* const made = new CudaBackend;
     made->api = MakeCudartApi().release();
     if (made->api == nullptr) return made;
-    made->compute = {
-        .kernels = new CudaKernelTable(AllCudaKernels()),
-        .blas = MakeCublasLtBlas(*made->api, *new CudaLibraries(CudaLibraryFolders())).release()};
+    auto& libraries = *new CudaLibraries(CudaLibraryFolders());
+    made->compute = {.kernels = new CudaKernelTable(AllCudaKernels()),
+                     .blas = MakeCublasLtBlas(*made->api, libraries).release(),
+                     .dnn = MakeCudnnDnn(*made->api, libraries).release()};
     return made;
   }();
   return backend;

@@ -55,6 +55,7 @@ CudaDevice::CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, Th
     : Device(std::move(attributes), threads),
       kernels_(compute.kernels != nullptr ? *compute.kernels : NoKernels()),
       blas_(compute.blas),
+      dnn_(compute.dnn),
       allocator_(api, number, this->attributes().memory_limit),
       stream_(std::move(stream)),
       stream_to_host_(std::move(stream_to_host)),
@@ -67,6 +68,13 @@ absl::Status CudaDevice::Multiply(const MatrixProduct& product) {
     return absl::FailedPreconditionError(absl::StrCat(name().ToString(), " was made without products"));
   }
   return blas_->Multiply(*stream_, allocator_, product);
+}
+
+absl::Status CudaDevice::Convolve(const Convolution& convolution) {
+  if (dnn_ == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(name().ToString(), " was made without convolutions"));
+  }
+  return dnn_->Convolve(*stream_, allocator_, convolution);
 }
 
 absl::Status CudaDevice::health() const {

@@ -20,6 +20,7 @@
 #include "kernels/cuda/caching_allocator.h"
 #include "kernels/cuda/cuda_api.h"
 #include "kernels/cuda/cuda_blas.h"
+#include "kernels/cuda/cuda_dnn.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/data_checks.h"
 #include "kernels/cuda/kernel_table.h"
@@ -35,6 +36,7 @@ namespace weir {
 struct CudaCompute {
   const CudaKernelTable* kernels = nullptr;
   CudaBlas* blas = nullptr;
+  CudaDnn* dnn = nullptr;
 };
 
 class CudaDevice final : public Device, public LateErrors {
@@ -53,6 +55,8 @@ class CudaDevice final : public Device, public LateErrors {
   const CudaKernelTable& kernels() const { return kernels_; }
   // Enqueues the product. FailedPrecondition when the device was made without.
   absl::Status Multiply(const MatrixProduct& product);
+  // The same for a convolution.
+  absl::Status Convolve(const Convolution& convolution);
 
   // The copy has ended, as far as `host` goes, when this returns: the elements are in pinned memory.
   absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) override;
@@ -80,6 +84,7 @@ class CudaDevice final : public Device, public LateErrors {
 
   const CudaKernelTable& kernels_;
   CudaBlas* const blas_;
+  CudaDnn* const dnn_;
   CachingAllocator allocator_;
   const std::unique_ptr<CudaStream> stream_, stream_to_host_;
   DataChecks checks_;

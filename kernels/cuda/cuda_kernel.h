@@ -60,10 +60,13 @@ class CudaKernel : public Kernel {
 
 // One function for each *_ops.cc.
 void RegisterArrayOps(DeviceKernels& kernels);
+void RegisterBatchNormOps(DeviceKernels& kernels);
+void RegisterConvolutionOps(DeviceKernels& kernels);
 void RegisterDebuggingOps(DeviceKernels& kernels);
 void RegisterElementOps(DeviceKernels& kernels);
 void RegisterLossOps(DeviceKernels& kernels);
 void RegisterMatrixOps(DeviceKernels& kernels);
+void RegisterPoolOps(DeviceKernels& kernels);
 void RegisterReductionOps(DeviceKernels& kernels);
 void RegisterVariableOps(DeviceKernels& kernels);
 // AssignVariableOp, of the CPU's kernel.

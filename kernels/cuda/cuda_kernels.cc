@@ -20,10 +20,13 @@ constexpr char kType[] = "GPU";
 void RegisterAll(KernelRegistry& registry) {
   DeviceKernels kernels(registry, kType);
   cuda::RegisterArrayOps(kernels);
+  cuda::RegisterBatchNormOps(kernels);
+  cuda::RegisterConvolutionOps(kernels);
   cuda::RegisterDebuggingOps(kernels);
   cuda::RegisterElementOps(kernels);
   cuda::RegisterLossOps(kernels);
   cuda::RegisterMatrixOps(kernels);
+  cuda::RegisterPoolOps(kernels);
   cuda::RegisterReductionOps(kernels);
   cuda::RegisterVariableOps(kernels);
 }

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "kernels/cuda/all_kernels.h"
+#include "kernels/cuda/batch_norm_launches.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cudart_api.h"
 #include "kernels/cuda/data_check_launches.h"
 #include "kernels/cuda/element_launches.h"
+#include "kernels/cuda/pool_launches.h"
 #include "kernels/cuda/recording_cuda_api.h"
 #include "kernels/cuda/row_launches.h"
 #include "kernels/cuda/test_host_kernels.h"
@@ -41,6 +43,28 @@ class LaunchesTest : public ::testing::Test {
   }
   Tensor Floats(const Shape& shape) { return New(DType::kFloat32, shape); }
   CudaStream& stream() { return device_->stream(); }
+  // Of x, which is its own y, with `vector` for every other tensor.
+  absl::Status BatchNorm(const cuda::ChannelDims& dims, Tensor x, Tensor vector, Tensor running) {
+    return LaunchBatchNorm(stream(), kernels(), device_->allocator(), dims,
+                           {.epsilon = 0.1f, .average_factor = 0.5f, .is_training = true},
+                           {x, vector, vector, running, running, x, vector, vector, vector, vector});
+  }
+  absl::Status BatchNormGrad(const cuda::ChannelDims& dims, Tensor x, Tensor vector) {
+    return LaunchBatchNormGrad(stream(), kernels(), device_->allocator(), dims,
+                               {.epsilon = 0.1f, .average_factor = 1, .is_training = true},
+                               {x, x, vector, vector, vector, x, vector, vector});
+  }
+  // Pools of 2 x 2 over images of 4 x 4 with `channels`.
+  static WindowGeometry Pool(int64_t batch, int64_t channels) {
+    WindowGeometry geometry;
+    geometry.batch = batch;
+    geometry.channels = channels;
+    for (int i = 0; i < 2; ++i) {
+      geometry.input[i] = 4;
+      geometry.output[i] = geometry.window[i] = geometry.stride[i] = 2;
+    }
+    return geometry;
+  }
   // Every launch as "name blocks".
   std::vector<std::string> Launches() {
     std::vector<std::string> texts;
@@ -103,6 +127,11 @@ TEST_F(LaunchesTest, WithoutElementsNothingIsLaunched) {
   EXPECT_TRUE(LaunchSpread(stream(), kernels(), one, {0, 5}, {0, 0}, rows).ok());
   EXPECT_TRUE(LaunchCheckNumerics(stream(), kernels(), none, {}).ok());
   EXPECT_TRUE(LaunchChoose(stream(), kernels(), rows, rows, nullptr, rows).ok());
+  Tensor images = Floats(Shape({0, 4, 4, 3})), pooled = Floats(Shape({0, 2, 2, 3}));
+  EXPECT_TRUE(LaunchMaxPool(stream(), kernels(), Pool(0, 3), images, pooled).ok());
+  EXPECT_TRUE(LaunchAvgPool(stream(), kernels(), Pool(0, 3), images, pooled).ok());
+  EXPECT_TRUE(LaunchMaxPoolGrad(stream(), kernels(), Pool(0, 3), images, pooled, images).ok());
+  EXPECT_TRUE(LaunchAvgPoolGrad(stream(), kernels(), Pool(0, 3), pooled, images).ok());
   EXPECT_THAT(Launches(), IsEmpty());
   // But the sums of no rows are zeros, and somebody must write them.
   EXPECT_TRUE(LaunchColumnSum(stream(), kernels(), rows, 0, 5, device_->allocator(), five).ok());
@@ -137,6 +166,19 @@ TEST_F(LaunchesTest, WhatDoesNotFitIsRefused) {
                                                      {{{four, four}, four}})
                 .message(),
             "Momentum wants 2 scalars of float");
+  Tensor images = Floats(Shape({1, 4, 4, 3})), pooled = Floats(Shape({1, 2, 2, 3}));
+  EXPECT_TRUE(refused(LaunchMaxPool(stream(), kernels(), Pool(1, 3), pooled, pooled)));
+  EXPECT_TRUE(refused(LaunchMaxPool(stream(), kernels(), Pool(1, 4), images, pooled)));
+  EXPECT_TRUE(refused(LaunchMaxPoolGrad(stream(), kernels(), Pool(1, 3), images, images, images)));
+  EXPECT_EQ(LaunchAvgPool(stream(), kernels(), Pool(1, 3), images, images).message(),
+            "AvgPool: float[1,4,4,3] is not float[1,2,2,3]");
+  EXPECT_TRUE(refused(LaunchAvgPoolGrad(stream(), kernels(), Pool(1, 3), images, pooled)));
+  EXPECT_TRUE(refused(BatchNorm({5, 3, 1}, matrix, three, three)));
+  EXPECT_TRUE(refused(BatchNorm({3, 4, 1}, matrix, three, four)));
+  EXPECT_TRUE(refused(BatchNorm({3, 4, 1}, matrix, four, three)));
+  EXPECT_TRUE(refused(BatchNorm({0, 4, 1}, Floats(Shape({0, 4})), four, four)));
+  EXPECT_TRUE(refused(BatchNormGrad({3, 4, 1}, matrix, three)));
+  EXPECT_TRUE(refused(BatchNormGrad({3, 4, 1}, matrix, integers)));
   EXPECT_TRUE(refused(LaunchSpread(stream(), kernels(), three, {2, 2}, {1, 1}, three)));
   EXPECT_TRUE(refused(LaunchSpread(stream(), kernels(), three, {2, 2}, {2, 1}, four)));
   EXPECT_TRUE(refused(LaunchSpread(stream(), kernels(), three, {4}, {0}, integers)));
@@ -213,6 +255,17 @@ TEST_F(RealKernelsTest, TakeWhatLaunchesPass) {
     expect(LaunchCast(stream(), kernels(), x, x));
     expect(LaunchBiasAdd(stream(), kernels(), x, row, false, x));
     expect(LaunchSpread(stream(), kernels(), row, {4, 4}, {0, 1}, x));
+    Tensor images = New(dtype, Shape({1, 4, 4, 3})), pooled = New(dtype, Shape({1, 2, 2, 3}));
+    expect(LaunchMaxPool(stream(), kernels(), Pool(1, 3), images, pooled));
+    expect(LaunchAvgPool(stream(), kernels(), Pool(1, 3), images, pooled));
+    expect(LaunchMaxPoolGrad(stream(), kernels(), Pool(1, 3), images, pooled, images));
+    expect(LaunchAvgPoolGrad(stream(), kernels(), Pool(1, 3), pooled, images));
+    if (dtype != DType::kFloat64) {
+      // So many rows that parts are put together.
+      Tensor rows = New(dtype, Shape({64, 4})), vector = Floats(Shape({4}));
+      expect(BatchNorm({64, 4, 1}, rows, vector, vector));
+      expect(BatchNormGrad({64, 4, 1}, rows, vector));
+    }
     for (const RowReduction reduction : {RowReduction::kSum, RowReduction::kMax, RowReduction::kMin}) {
       expect(LaunchRowReduction(stream(), kernels(), reduction, x, 4, 4, row));
     }
@@ -235,7 +288,7 @@ TEST_F(RealKernelsTest, TakeWhatLaunchesPass) {
     Tensor x = New(DTypeOf<T>, Shape({10}));
     EXPECT_TRUE(LaunchRandom<T>(stream(), kernels(), op, Philox(), 1, Distribution(), x).ok()) << op;
   });
-  EXPECT_EQ(count, 4 * (6 + 9 + 3 + 3 + 1 + 1 + 2 + 2));
+  EXPECT_EQ(count, 4 * (6 + 9 + 3 + 4 + 3 + 1 + 1 + 2 + 2) + 3 * 2);
 }
 
 }  // namespace

@@ -1,19 +1,23 @@
 #include "kernels/cuda/test_cuda_backend.h"
 
 #include "kernels/cuda/test_host_blas.h"
+#include "kernels/cuda/test_host_dnn.h"
 #include "kernels/cuda/test_host_kernels.h"
 
 namespace weir {
 
 struct TestCudaBackend::Parts {
-  explicit Parts(RecordingCudaApi& api) : kernels(api), blas(api) {}
+  explicit Parts(RecordingCudaApi& api) : kernels(api), blas(api), dnn(api) {}
   const HostKernels kernels;
   HostBlas blas;
+  HostDnn dnn;
 };
 
 TestCudaBackend::TestCudaBackend(RecordingCudaApi& api)
     : parts_(std::make_unique<Parts>(api)),
-      backend_{.api = &api, .compute = {.kernels = &parts_->kernels.table(), .blas = &parts_->blas}} {}
+      backend_{.api = &api,
+               .compute = {.kernels = &parts_->kernels.table(), .blas = &parts_->blas, .dnn = &parts_->dnn}} {
+}
 
 TestCudaBackend::~TestCudaBackend() = default;
 

@@ -1,5 +1,6 @@
-// A CudaBackend for tests: a RecordingCudaApi, with kernels and products of matrices that compute on the host
-// (test_host_kernels.h, test_host_blas.h). The API must outlive it, and it the devices and their work.
+// A CudaBackend for tests: a RecordingCudaApi, with kernels, products of matrices and convolutions that
+// compute on the host (test_host_kernels.h, test_host_blas.h, test_host_dnn.h). The API must outlive it, and
+// it the devices and their work.
 #pragma once
 
 #include <memory>

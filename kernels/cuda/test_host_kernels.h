@@ -14,9 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/batch_norm_bodies.h"
 #include "kernels/cuda/data_check_bodies.h"
 #include "kernels/cuda/element_bodies.h"
 #include "kernels/cuda/kernel_table.h"
+#include "kernels/cuda/pool_bodies.h"
 #include "kernels/cuda/recording_cuda_api.h"
 #include "kernels/cuda/training_bodies.h"
 
@@ -29,6 +31,8 @@ class HostKernels {
     AddChecks();
     AddUpdates();
     AddRows();
+    AddBatchNorm();
+    AddPools();
   }
   const CudaKernelTable& table() const { return table_; }
 
@@ -244,6 +248,98 @@ class HostKernels {
       };
       sparse(static_cast<const int32_t*>(nullptr));
       sparse(static_cast<const int64_t*>(nullptr));
+    });
+  }
+
+  void AddBatchNorm() {
+    using cuda::BatchNormAttrs, cuda::BatchNormVectors, cuda::ChannelDims, cuda::ChannelParts;
+    cuda::VisitNormalized([this]<typename T>() {
+      const std::vector<DType> dtype = {DTypeOf<T>};
+      Add<const T*, double*, ChannelDims, ChannelParts>(
+          "BatchMoments", dtype,
+          [](const CudaGrid& grid, const T* x, double* moments, const ChannelDims& dims,
+             const ChannelParts& parts) {
+            ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+              cuda::MomentsBody(thread, x, moments, dims, parts);
+            });
+          });
+      Add<const T*, const T*, const float*, double*, ChannelDims, ChannelParts>(
+          "BatchGradientSums", dtype,
+          [](const CudaGrid& grid, const T* dy, const T* x, const float* mean, double* sums,
+             const ChannelDims& dims, const ChannelParts& parts) {
+            ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+              cuda::GradientSumsBody(thread, dy, x, mean, sums, dims, parts);
+            });
+          });
+      Add<const T*, T*, int64_t, ChannelDims, const float*, const float*, const float*>(
+          "BatchNormalize", dtype,
+          [](const CudaGrid& grid, const T* x, T* y, int64_t n, const ChannelDims& dims, const float* mean,
+             const float* factor, const float* offset) {
+            ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+              cuda::NormalizeBody(thread, x, y, n, dims, mean, factor, offset);
+            });
+          });
+      Add<const T*, const T*, T*, int64_t, ChannelDims, const float*, const float*>(
+          "BatchBackprop", dtype,
+          [](const CudaGrid& grid, const T* dy, const T* x, T* dx, int64_t n, const ChannelDims& dims,
+             const float* mean, const float* slopes) {
+            ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+              cuda::BackpropBody(thread, dy, x, dx, n, dims, mean, slopes);
+            });
+          });
+    });
+    const auto combine = [this](const char* name, auto body) {
+      Add<const double*, double*, int64_t, ChannelParts>(
+          name, {},
+          [body](const CudaGrid& grid, const double* from, double* to, int64_t channels,
+                 const ChannelParts& parts) {
+            ForEachThread(grid,
+                          [&](cuda::ThreadPosition thread) { body(thread, from, to, channels, parts); });
+          });
+    };
+    combine("BatchCombineMoments", &cuda::CombineMomentsBody);
+    combine("BatchCombineSums", &cuda::CombineSumsBody);
+    Add<const double*, int64_t, int64_t, BatchNormAttrs, BatchNormVectors>(
+        "BatchStatistics", {},
+        [](const CudaGrid& grid, const double* moments, int64_t channels, int64_t count,
+           const BatchNormAttrs& attrs, const BatchNormVectors& vectors) {
+          ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+            cuda::BatchStatisticsBody(thread, moments, channels, count, attrs, vectors);
+          });
+        });
+    Add<const double*, int64_t, int64_t, const float*, const float*, BatchNormAttrs, float*, float*, float*>(
+        "BatchGradient", {},
+        [](const CudaGrid& grid, const double* sums, int64_t channels, int64_t count, const float* scale,
+           const float* variance, const BatchNormAttrs& attrs, float* scale_gradient, float* offset_gradient,
+           float* slopes) {
+          ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+            cuda::BatchGradientBody(thread, sums, channels, count, scale, variance, attrs, scale_gradient,
+                                    offset_gradient, slopes);
+          });
+        });
+  }
+
+  void AddPools() {
+    using cuda::PoolDims;
+    cuda::VisitFloats([this]<typename T>() {
+      // From one array to another.
+      const auto add = [this](const char* name, auto body) {
+        Add<const T*, T*, int64_t, PoolDims>(
+            name, {DTypeOf<T>},
+            [body](const CudaGrid& grid, const T* from, T* to, int64_t n, const PoolDims& dims) {
+              ForEachThread(grid, [&](cuda::ThreadPosition thread) { body(thread, from, to, n, dims); });
+            });
+      };
+      add("MaxPool", &cuda::MaxPoolBody<T>);
+      add("AvgPool", &cuda::AvgPoolBody<T>);
+      add("AvgPoolGrad", &cuda::AvgPoolGradBody<T>);
+      Add<const T*, const T*, T*, int64_t, PoolDims>(
+          "MaxPoolGrad", {DTypeOf<T>},
+          [](const CudaGrid& grid, const T* x, const T* dy, T* dx, int64_t n, const PoolDims& dims) {
+            ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+              cuda::MaxPoolGradBody(thread, x, dy, dx, n, dims);
+            });
+          });
     });
   }
 

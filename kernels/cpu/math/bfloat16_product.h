@@ -8,6 +8,7 @@
 #include "kernels/cpu/math/matrix_product.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/kernel_context.h"
+#include "kernels/prepared_forms.h"
 
 namespace weir {
 

@@ -17,6 +17,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/float16_rows.h"
 #include "kernels/cpu/nn/batch_norm_loops.h"
+#include "kernels/cpu/nn/batch_norm_operands.h"
 #include "kernels/cpu/nn/nn_math.h"
 #include "kernels/cpu/widened_piece.h"
 #include "kernels/device_kernels.h"
@@ -30,28 +31,18 @@ constexpr double kCost = 0.3;  // nanoseconds per element on one core
 template <typename T>
 inline constexpr int64_t kPieceElements = sizeof(T) == 2 ? 1 << 12 : 1 << 14;
 
-// A tensor as `outer` blocks of `channels` planes of `inner` elements; channels last have inner = 1.
-class ChannelLayout {
+// The channels, and the pieces that they are computed in.
+class ChannelLayout : public NormalizedChannels {
  public:
   static absl::StatusOr<ChannelLayout> Of(const Shape& shape, const std::string& data_format,
                                           int64_t piece_elements) {
-    const bool has_depth = data_format == "NDHWC" || data_format == "NCDHW";
-    if (shape.rank() != (has_depth ? 5 : 4)) {
-      return absl::InvalidArgumentError(absl::StrCat("x must have ", has_depth ? 5 : 4, " dimensions for ",
-                                                     data_format, ", is ", shape.ToString()));
-    }
-    const int axis = data_format[1] == 'C' ? 1 : shape.rank() - 1;
+    WEIR_ASSIGN_OR_RETURN(const NormalizedChannels dims, ReadNormalizedChannels(shape, data_format));
     ChannelLayout layout;
-    layout.channels = shape.dim(axis);
-    for (int i = 0; i < axis; ++i) layout.outer *= shape.dim(i);
-    for (int i = axis + 1; i < shape.rank(); ++i) layout.inner *= shape.dim(i);
-    layout.is_last = axis != 1;
+    static_cast<NormalizedChannels&>(layout) = dims;
     layout.rows_of_piece = std::max<int64_t>(16, piece_elements / std::max<int64_t>(1, layout.channels));
     return layout;
   }
 
-  // Elements of one channel.
-  int64_t count() const { return outer * inner; }
   // A piece is some rows (channels last) or the planes of one of the outer blocks.
   int64_t rows_per_piece() const { return is_last ? rows_of_piece : 1; }
   int64_t num_pieces() const { return (outer + rows_per_piece() - 1) / rows_per_piece(); }
@@ -77,9 +68,7 @@ class ChannelLayout {
     }
   }
 
-  int64_t outer = 1, channels = 1, inner = 1;
   int64_t rows_of_piece = 1;  // channels last
-  bool is_last = true;
 };
 
 // Two numbers for each piece and channel.
@@ -141,13 +130,6 @@ absl::StatusOr<Moments> ComputeMoments(KernelContext& context, const ChannelLayo
   return moments;
 }
 
-absl::Status CheckVector(absl::string_view name, const Tensor& tensor, int64_t channels, const Tensor& x) {
-  if (tensor.shape() == Shape({channels})) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " must be [", channels,
-                                                 "], one for each channel of x, ", x.shape().ToString(),
-                                                 ", is ", tensor.shape().ToString()));
-}
-
 std::vector<float> Floats(const Tensor& tensor) {
   return {tensor.flat<float>().begin(), tensor.flat<float>().end()};
 }
@@ -188,7 +170,7 @@ class FusedBatchNorm final : public Kernel {
     const Tensor& x = context.input(0);
     WEIR_ASSIGN_OR_RETURN(const ChannelLayout layout,
                           ChannelLayout::Of(x.shape(), data_format_, kPieceElements<T>));
-    WEIR_RETURN_IF_ERROR(CheckInputs(context, layout.channels));
+    WEIR_RETURN_IF_ERROR(CheckBatchNorm(context, layout.channels, !is_training_ || average_factor_ != 1));
     if (parts_.has_side && context.input(5).shape() != x.shape()) {
       return absl::InvalidArgumentError(absl::StrCat("side_input is ", context.input(5).shape().ToString(),
                                                      " but x is ", x.shape().ToString()));
@@ -227,23 +209,6 @@ class FusedBatchNorm final : public Kernel {
 
   static void Fill(Tensor& tensor, float value) {
     std::fill_n(tensor.flat<float>().data(), tensor.num_elements(), value);
-  }
-
-  // The running averages count only if the results depend on them.
-  absl::Status CheckInputs(KernelContext& context, int64_t channels) const {
-    const Tensor& x = context.input(0);
-    WEIR_RETURN_IF_ERROR(CheckVector("scale", context.input(1), channels, x));
-    WEIR_RETURN_IF_ERROR(CheckVector("offset", context.input(2), channels, x));
-    for (int i = 3; i < 5; ++i) {
-      const absl::string_view name = i == 3 ? "mean" : "variance";
-      if (!is_training_ || average_factor_ != 1) {
-        WEIR_RETURN_IF_ERROR(CheckVector(name, context.input(i), channels, x));
-      } else if (context.input(i).shape().rank() != 1) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(name, " must be a vector, is ", context.input(i).shape().ToString()));
-      }
-    }
-    return absl::OkStatus();
   }
 
   void SetStatistics(KernelContext& context, const ChannelLayout& layout, const Moments& moments,
@@ -344,17 +309,10 @@ class FusedBatchNormGrad final : public Kernel {
     const Tensor& x = context.input(1);
     WEIR_ASSIGN_OR_RETURN(const ChannelLayout layout,
                           ChannelLayout::Of(x.shape(), data_format_, kPieceElements<T>));
-    if (dy.shape() != x.shape()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("y_backprop is ", dy.shape().ToString(), " but x is ", x.shape().ToString()));
-    }
+    WEIR_RETURN_IF_ERROR(CheckBatchNormGrad(context, layout.channels));
     if (parts_.has_relu && context.input(7).shape() != x.shape()) {
       return absl::InvalidArgumentError(
           absl::StrCat("y is ", context.input(7).shape().ToString(), " but x is ", x.shape().ToString()));
-    }
-    const absl::string_view names[] = {"scale", "reserve_space_1", "reserve_space_2"};
-    for (int i = 0; i < 3; ++i) {
-      WEIR_RETURN_IF_ERROR(CheckVector(names[i], context.input(2 + i), layout.channels, x));
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * dx, context.AllocateOutput(0, x.shape()));
     WEIR_ASSIGN_OR_RETURN(Tensor * scale_backprop, context.AllocateOutput(1, Shape({layout.channels})));

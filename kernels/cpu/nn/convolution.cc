@@ -1,9 +1,8 @@
 // Conv2D, DepthwiseConv2dNative and Conv3D, and their gradients.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/nn/convolution_operands.h"
 #include "kernels/cpu/nn/onednn_convolution.h"
 #include "kernels/cpu/nn/plain_convolution.h"
 #include "kernels/cpu/nn/window_geometry.h"
@@ -14,7 +13,7 @@
 namespace weir {
 namespace {
 
-using Direction = OneDnnConvolution::Direction;
+using Direction = ConvDirection;
 
 template <typename T, Direction direction>
 void RunPlain(ThreadPool& threads, const ConvGeometry& geometry, const T* first, const T* second, T* result) {
@@ -23,89 +22,6 @@ void RunPlain(ThreadPool& threads, const ConvGeometry& geometry, const T* first,
     PlainInputGradient(threads, geometry, first, second, result);
   if constexpr (direction == Direction::kFilterGradient)
     PlainFilterGradient(threads, geometry, first, second, result);
-}
-
-absl::StatusOr<Shape> SizesInput(KernelContext& context, int input, int rank, absl::string_view name) {
-  const Tensor& sizes = context.input(input);
-  if (sizes.shape() != Shape({rank})) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " must have ", rank, " elements, is ", sizes.ToString()));
-  }
-  return ReadShape(sizes, name);
-}
-
-absl::Status CheckOutputGradient(const ConvGeometry& geometry, const Shape& gradient) {
-  if (gradient == geometry.OutputShape()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("out_backprop must be ", geometry.OutputShape().ToString(),
-                                                 " for the input ", geometry.InputShape().ToString(),
-                                                 " and the filter ", geometry.FilterShape().ToString(),
-                                                 ", is ", gradient.ToString()));
-}
-
-// Inputs 0 and 1, or those of them that are no sizes, and the result's shape.
-struct Operands {
-  ConvGeometry geometry;
-  int first;
-  int second;
-  Shape result;
-};
-
-// Filters over all channels of a group, over a channel each, or over all
-// channels.
-enum class FilterKind { kGroups, kDepthwise, kAllChannels };
-
-// A depthwise filter, [height, width, channels, multiplier], is in memory as
-// that of a grouped convolution where each channel is a group of its own:
-// [height, width, 1, channels * multiplier].
-absl::StatusOr<ConvGeometry> GeometryOf(const WindowAttrs& attrs, FilterKind kind, const Shape& input,
-                                        const Shape& filter) {
-  if (kind == FilterKind::kAllChannels) {
-    WEIR_ASSIGN_OR_RETURN(const ConvGeometry geometry, attrs.Convolution(input, filter));
-    if (geometry.groups() == 1) return geometry;
-    return absl::InvalidArgumentError(absl::StrCat("channels differ: the input is ", input.ToString(),
-                                                   ", the filter is ", filter.ToString()));
-  }
-  if (kind == FilterKind::kGroups || filter.rank() != 4) return attrs.Convolution(input, filter);
-  int64_t channels;
-  if (__builtin_mul_overflow(filter.dim(2), filter.dim(3), &channels)) {
-    return absl::InvalidArgumentError(absl::StrCat("the filter ", filter.ToString(), " is too large"));
-  }
-  WEIR_ASSIGN_OR_RETURN(const Shape grouped, Shape::FromDims({filter.dim(0), filter.dim(1), 1, channels}));
-  WEIR_ASSIGN_OR_RETURN(const ConvGeometry geometry, attrs.Convolution(input, grouped));
-  if (geometry.windows.channels == filter.dim(2)) return geometry;
-  return absl::InvalidArgumentError(absl::StrCat("channels differ: the input ", input.ToString(), " has ",
-                                                 geometry.windows.channels, ", the filter is ",
-                                                 filter.ToString()));
-}
-
-absl::StatusOr<Operands> ReadOperands(KernelContext& context, const WindowAttrs& attrs, FilterKind kind,
-                                      Direction direction) {
-  Operands operands;
-  const auto set_geometry = [&](const Shape& input, const Shape& filter) {
-    absl::StatusOr<ConvGeometry> geometry = GeometryOf(attrs, kind, input, filter);
-    if (geometry.ok()) operands.geometry = *geometry;
-    return geometry.status();
-  };
-  if (direction == Direction::kOutput) {
-    WEIR_RETURN_IF_ERROR(set_geometry(context.input(0).shape(), context.input(1).shape()));
-    operands.first = 0;
-    operands.second = 1;
-    operands.result = operands.geometry.OutputShape();
-    return operands;
-  }
-  if (direction == Direction::kInputGradient) {
-    WEIR_ASSIGN_OR_RETURN(operands.result, SizesInput(context, 0, attrs.rank(), "input_sizes"));
-    WEIR_RETURN_IF_ERROR(set_geometry(operands.result, context.input(1).shape()));
-    operands.first = 2;
-    operands.second = 1;
-  } else {
-    WEIR_ASSIGN_OR_RETURN(operands.result, SizesInput(context, 1, attrs.rank(), "filter_sizes"));
-    WEIR_RETURN_IF_ERROR(set_geometry(context.input(0).shape(), operands.result));
-    operands.first = 0;
-    operands.second = 2;
-  }
-  WEIR_RETURN_IF_ERROR(CheckOutputGradient(operands.geometry, context.input(2).shape()));
-  return operands;
 }
 
 template <typename T, Direction direction, FilterKind kind = FilterKind::kGroups>
@@ -118,7 +34,7 @@ class ConvKernel final : public Kernel {
   explicit ConvKernel(WindowAttrs attrs) : attrs_(std::move(attrs)) {}
 
   absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const Operands operands, ReadOperands(context, attrs_, kind, direction));
+    WEIR_ASSIGN_OR_RETURN(const ConvOperands operands, ReadConvOperands(context, attrs_, kind, direction));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, operands.result));
     const Tensor& first = context.input(operands.first);
     const Tensor& second = context.input(operands.second);

@@ -20,16 +20,13 @@
 #include "kernels/cpu/nn/window_geometry.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/kernel_context.h"
+#include "kernels/prepared_forms.h"
 
 namespace weir {
 
 class OneDnnConvolution {
  public:
-  enum class Direction {
-    kOutput,         // of input and filter
-    kInputGradient,  // of output gradient and filter
-    kFilterGradient  // of input and output gradient
-  };
+  using Direction = ConvDirection;
 
   struct Problem {
     Direction direction = Direction::kOutput;

@@ -5,10 +5,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/nn/pool_loops.h"
+#include "kernels/cpu/nn/pool_operands.h"
 #include "kernels/cpu/nn/window_geometry.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
@@ -105,43 +104,21 @@ void RunAverageGradient(ThreadPool& threads, const Images& images, const T* grad
   });
 }
 
-Shape OutputShape(const WindowGeometry& geometry) {
-  return geometry.ImageShape(geometry.output, geometry.channels);
-}
-
-absl::Status CheckShape(absl::string_view name, const Tensor& tensor, const Shape& expected) {
-  if (tensor.shape() == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must be ", expected.ToString(), ", is ", tensor.shape().ToString()));
-}
-
-class PoolKernel : public Kernel {
- public:
-  PoolKernel(WindowAttrs attrs, bool takes_windows)
-      : attrs_(std::move(attrs)), takes_windows_(takes_windows) {}
-
- protected:
-  absl::StatusOr<WindowGeometry> Geometry(const KernelContext& context, const Shape& input) const {
-    if (!takes_windows_) return attrs_.Pooling(input);
-    const int count = context.num_inputs();
-    WEIR_ASSIGN_OR_RETURN(const Dims ksize, ReadIntegers(context.input(count - 2), "ksize"));
-    WEIR_ASSIGN_OR_RETURN(const Dims strides, ReadIntegers(context.input(count - 1), "strides"));
-    WEIR_ASSIGN_OR_RETURN(const WindowAttrs attrs, attrs_.Sliding(ksize, strides));
-    return attrs.Pooling(input);
-  }
-
- private:
-  const WindowAttrs attrs_;
-  const bool takes_windows_;  // the last two inputs are ksize and strides
-};
-
 // Makes a `Pool` of checked attrs.
 template <typename Pool>
 struct Checked {
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    WEIR_ASSIGN_OR_RETURN(WindowAttrs attrs, WindowAttrs::ForPooling(construction));
-    return std::make_unique<Pool>(std::move(attrs), construction.node().FindAttr("ksize") == nullptr);
+    WEIR_ASSIGN_OR_RETURN(PoolWindows windows, PoolWindows::Of(construction));
+    return std::make_unique<Pool>(std::move(windows));
   }
+};
+
+class PoolKernel : public Kernel {
+ public:
+  explicit PoolKernel(PoolWindows windows) : windows_(std::move(windows)) {}
+
+ protected:
+  const PoolWindows windows_;
 };
 
 template <typename T, void (*run)(ThreadPool&, const Images&, const ComputeType<T>*, ComputeType<T>*)>
@@ -152,8 +129,8 @@ class ForwardPool final : public PoolKernel {
   absl::Status Compute(KernelContext& context) override {
     using Wide = ComputeType<T>;
     const Tensor& input = context.input(0);
-    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, Geometry(context, input.shape()));
-    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, OutputShape(geometry)));
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, windows_.Geometry(context, input.shape()));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, PooledShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, input));
     WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput(context, *output));
     run(context.threads(), Images(geometry), x.flat<Wide>().data(), y.flat<Wide>().data());
@@ -172,9 +149,7 @@ class MaxPoolGrad final : public PoolKernel {
   absl::Status Compute(KernelContext& context) override {
     using Wide = ComputeType<T>;
     const Shape& shape = context.input(0).shape();
-    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, Geometry(context, shape));
-    WEIR_RETURN_IF_ERROR(CheckShape("orig_output", context.input(1), OutputShape(geometry)));
-    WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(2), OutputShape(geometry)));
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, windows_.OfMaxPoolGrad(context));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, context.input(0)));
     WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(2)));
@@ -195,10 +170,10 @@ class MaxPoolGradGrad final : public PoolKernel {
   absl::Status Compute(KernelContext& context) override {
     using Wide = ComputeType<T>;
     const Shape& shape = context.input(0).shape();
-    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, Geometry(context, shape));
-    WEIR_RETURN_IF_ERROR(CheckShape("orig_output", context.input(1), OutputShape(geometry)));
-    WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(2), shape));
-    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, OutputShape(geometry)));
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, windows_.Geometry(context, shape));
+    WEIR_RETURN_IF_ERROR(CheckPoolShape("orig_output", context.input(1), PooledShape(geometry)));
+    WEIR_RETURN_IF_ERROR(CheckPoolShape("grad", context.input(2), shape));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, PooledShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, context.input(0)));
     WEIR_ASSIGN_OR_RETURN(const Tensor maxima, Widen(context, context.input(1)));
     WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(2)));
@@ -217,12 +192,9 @@ class AvgPoolGrad final : public PoolKernel {
 
   absl::Status Compute(KernelContext& context) override {
     using Wide = ComputeType<T>;
-    const Tensor& sizes = context.input(0);
-    WEIR_RETURN_IF_ERROR(CheckShape("orig_input_shape", sizes, {4}));
-    WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(sizes, "orig_input_shape"));
-    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, Geometry(context, shape));
-    WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(1), OutputShape(geometry)));
-    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, windows_.OfAvgPoolGrad(context));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output,
+                          context.AllocateOutput(0, geometry.ImageShape(geometry.input, geometry.channels)));
     WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(1)));
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
     RunAverageGradient(context.threads(), Images(geometry), gradient.flat<Wide>().data(),

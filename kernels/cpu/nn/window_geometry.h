@@ -47,6 +47,13 @@ struct WindowGeometry {
   double PixelPairs() const;
 };
 
+// What of a convolution is computed.
+enum class ConvDirection {
+  kOutput,         // of input and filter
+  kInputGradient,  // of output gradient and filter
+  kFilterGradient  // of input and output gradient
+};
+
 struct ConvGeometry {
   WindowGeometry windows;
   int64_t output_channels = 0;
