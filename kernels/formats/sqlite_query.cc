@@ -14,7 +14,9 @@
 namespace weir {
 namespace {
 
-constexpr int kStepsBetweenQuestions = 10'000;  // of SQLite's virtual machine: less than a millisecond
+// Of SQLite's virtual machine: some rows. One step may call a function that takes some milliseconds.
+constexpr int kStepsBetweenQuestions = 100;
+constexpr int kMaxQueryBytes = 1 << 20;
 
 // A database that SQLite reads. SQLite makes this struct's memory, with its own in front.
 struct OpenFile {
@@ -90,13 +92,14 @@ int SamePath(sqlite3_vfs*, const char* path, int size, char* to) {
   return SQLITE_OK;
 }
 
-// What a query may do: read, and call functions. Extensions, other databases and settings are none of its
-// business.
-int MayDo(void*, int action, const char*, const char*, const char*, const char*) {
+// What a query may do: read, and call functions, but one that compares every name of one object with those of
+// another. Extensions, other databases and settings are none of its business.
+int MayDo(void*, int action, const char*, const char* name, const char*, const char*) {
   switch (action) {
+    case SQLITE_FUNCTION:
+      return sqlite3_stricmp(name, "json_patch") == 0 ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_SELECT:
     case SQLITE_READ:
-    case SQLITE_FUNCTION:
     case SQLITE_RECURSIVE:
       return SQLITE_OK;
     default:
@@ -188,6 +191,8 @@ absl::Status SqliteQuery::Open(const std::string& path) {
   }
   sqlite3_limit(database_, SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_limit(database_, SQLITE_LIMIT_LENGTH, kMaxValueBytes);
+  sqlite3_limit(database_, SQLITE_LIMIT_SQL_LENGTH, kMaxQueryBytes);
+  WEIR_ASSIGN_OR_RETURN(functions_, SqliteFunctions::AddTo(database_, kMaxValueBytes));
   sqlite3_exec(database_, "PRAGMA temp_store = MEMORY", nullptr, nullptr, nullptr);
   sqlite3_set_authorizer(database_, MayDo, nullptr);
   return absl::OkStatus();

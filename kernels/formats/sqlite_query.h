@@ -5,8 +5,9 @@
 // a journal beside it, which a killed writer left, is read as it is. Nobody may write it meanwhile.
 //
 // Thread safety: one thread at a time. Memory: what SQLite takes for a row, a sort or a temporary table, up
-// to kMaxHeapBytes for all queries of the process together; beyond that the query ends with an error. A value
-// has at most kMaxValueBytes.
+// to kMaxHeapBytes for all queries of the process together; beyond that the query ends with an error. A
+// value, and a row, has at most kMaxValueBytes: SQLite asks nobody while a function computes. So functions
+// that take long for long texts have bounds of their own (sqlite_functions.h), or are refused (json_patch).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/sqlite_functions.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -26,7 +28,7 @@ namespace weir {
 class SqliteQuery {
  public:
   static constexpr int64_t kMaxHeapBytes = int64_t{1} << 30;
-  static constexpr int kMaxValueBytes = 1 << 28;
+  static constexpr int kMaxValueBytes = 1 << 25;
 
   // Errors as TensorFlow's: InvalidArgument where there is no such database; Unknown where the query is none,
   // or writes; else those of `files`.
@@ -53,6 +55,7 @@ class SqliteQuery {
   absl::Status Prepare(const std::string& query);
 
   std::unique_ptr<Files> files_;
+  std::unique_ptr<SqliteFunctions> functions_;
   sqlite3* database_ = nullptr;
   sqlite3_stmt* statement_ = nullptr;
 };

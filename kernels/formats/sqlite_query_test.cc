@@ -2,6 +2,12 @@
 
 #include <sqlite3.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/formats/allowed_files.h"
@@ -12,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class SqliteQueryTest : public testing::Test {
  protected:
@@ -129,6 +136,75 @@ TEST_F(SqliteQueryTest, AQueryWithoutEndIsStopped) {
 TEST_F(SqliteQueryTest, AValueThatIsTooLargeIsAnError) {
   Texts("select randomblob(900000000)");
   EXPECT_EQ(last_.code(), absl::StatusCode::kUnknown) << last_;
+  // Pictures of some megabytes are values of some tables.
+  Write(path_, "create table u(s); insert into u values(zeroblob(20000000))");
+  EXPECT_THAT(Texts("select length(s) from u"), ElementsAre("20000000"));
+  EXPECT_EQ(Texts("select s from u")[0].size(), 20'000'000);
+}
+
+// They took days, and nothing could stop them.
+TEST_F(SqliteQueryTest, FunctionsThatTakeLongAreErrors) {
+  const absl::Time before = absl::Now();
+  for (const char* query : {
+           "select instr(hex(zeroblob(60000000)), hex(zeroblob(30000000)) || '1')",
+           "select instr(hex(zeroblob(8000000)), hex(zeroblob(4000000)) || '1')",
+           "select instr(zeroblob(16000000), zeroblob(8000000) || x'01')",
+           "select replace(hex(zeroblob(8000000)), hex(zeroblob(4000000)) || '1', '')",
+           "select hex(zeroblob(8000000)) like '%' || hex(zeroblob(20000)) || '1'",
+           "select hex(zeroblob(8000000)) like '%' || hex(zeroblob(20000)) || '1' escape '!'",
+           "select hex(zeroblob(8000000)) glob '*' || hex(zeroblob(20000)) || '1'",
+           "select trim(hex(zeroblob(8000000)), replace(hex(zeroblob(100000)), '00', 'ab') || '0')",
+           "select ltrim(hex(zeroblob(8000000)), replace(hex(zeroblob(100000)), '00', 'ab') || '0')",
+           "select rtrim(hex(zeroblob(8000000)), replace(hex(zeroblob(100000)), '00', 'ab') || '0')",
+           "select json_patch('{}', '{}')",
+       }) {
+    EXPECT_THAT(Texts(query), IsEmpty()) << query;
+    EXPECT_EQ(last_.code(), absl::StatusCode::kUnknown) << query << ": " << last_;
+  }
+  EXPECT_LT(absl::Now() - before, absl::Seconds(60));
+  EXPECT_THAT(Texts("select instr(hex(zeroblob(2000000)), hex(zeroblob(100)) || '1')"), IsEmpty());
+  EXPECT_THAT(
+      std::string(last_.message()),
+      HasSubstr("instr() of 4000000 and 201 bytes takes too long: their product may be at most 268435456"));
+}
+
+TEST_F(SqliteQueryTest, FunctionsOfShortTextsAreSqlites) {
+  for (const auto& [expression, result] : std::vector<std::pair<std::string, std::string>>{
+           {"instr('a' || char(228) || 'bc', 'b')", "3"},
+           {"instr(12345, 34)", "3"},
+           {"instr(x'00ff01', x'01')", "3"},
+           {"instr(null, 'a') is null", "1"},
+           {"replace('banana', 'an', '<>')", "b<><>a"},
+           {"replace('abc', '', 'x')", "abc"},
+           {"'Banana' like 'b%A'", "1"},
+           {"'Banana' not like 'b_x%'", "1"},
+           {"'50%' like '50!%' escape '!'", "1"},
+           {"'500' like '50!%' escape '!'", "0"},
+           {"'Banana' glob 'B*a'", "1"},
+           {"'Banana' glob '[a-z]*'", "0"},
+           {"null like 'a' is null", "1"},
+           {"trim('xxaxbxx', 'x') || ltrim('xxa', 'x') || rtrim('axx', 'x')", "axbaa"},
+           {"trim('  a ')", "a"},
+           {"typeof(instr('abc', 'c')) || typeof(replace(1, 2, 3))", "integertext"},
+       }) {
+    EXPECT_THAT(Texts("select " + expression), ElementsAre(result)) << expression << ": " << last_;
+  }
+  Texts("select 'a' like 'a' escape 'xx'");
+  EXPECT_THAT(std::string(last_.message()), HasSubstr("ESCAPE expression must be a single character"));
+}
+
+// A question after so many rows as take a second each would come too late.
+TEST_F(SqliteQueryTest, FunctionsOfManyRowsAreStopped) {
+  const auto rows = Query(
+                        "with recursive n(i) as (select 1 union all select i + 1 from n) "
+                        "select sum(length(hex(zeroblob(10000000)) || i)) from n")
+                        .value();
+  const absl::Time before = absl::Now();
+  const absl::StatusOr<bool> has_row = rows->Next([&] {
+    return absl::Now() - before < absl::Seconds(1) ? absl::OkStatus() : absl::CancelledError("enough");
+  });
+  EXPECT_EQ(has_row.status(), absl::CancelledError("enough"));
+  EXPECT_LT(absl::Now() - before, absl::Seconds(20));
 }
 
 }  // namespace

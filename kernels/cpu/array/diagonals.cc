@@ -60,6 +60,7 @@ struct Geometry {
   // Calls f(element of the matrices, element of the diagonals) for all elements of all diagonals.
   template <typename F>
   void ForEach(const Alignment& alignment, const F& f) const {
+    if (length <= 0) return;  // but maybe very many matrices of nothing
     for (int64_t b = 0; b < batch; ++b) {
       for (int64_t k = band.upper; k >= band.lower; --k) {
         const int64_t own = LengthOf(k);

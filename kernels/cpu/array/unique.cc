@@ -43,6 +43,7 @@ struct Slices {
       : elements(tensor.flat<T>().data()), count(tensor.shape().dim(axis)) {
     for (int i = 0; i < axis; ++i) outer *= tensor.shape().dim(i);
     for (int i = axis + 1; i < tensor.shape().rank(); ++i) inner *= tensor.shape().dim(i);
+    if (tensor.num_elements() == 0) outer = 0;  // it may have been any number
   }
 
   const T& at(int64_t o, int64_t slice, int64_t i) const { return elements[(o * count + slice) * inner + i]; }

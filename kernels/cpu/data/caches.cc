@@ -177,6 +177,7 @@ class FileCacheIterator final : public IteratorOverInput {
 
  private:
   absl::Status Open(IteratorContext& context);
+  absl::Status CheckFits(const BundleReader& reader) const;
   absl::StatusOr<bool> Write(IteratorContext& context, Element* element);
   absl::StatusOr<bool> Read(IteratorContext& context, Element* element);
   std::string NameOf(int64_t element, size_t component) const;
@@ -217,16 +218,33 @@ std::string FileCacheIterator::NameOf(int64_t element, size_t component) const {
 absl::Status FileCacheIterator::Open(IteratorContext& context) {
   if (writer_ != nullptr || reader_ != nullptr || is_over_) return absl::OkStatus();
   if (dataset_->files().Exists(absl::StrCat(dataset_->name(), ".index"))) {
-    WEIR_ASSIGN_OR_RETURN(reader_, BundleReader::Open(dataset_->name(), dataset_->files()));
-    const size_t num_components = dataset_->signature().types.size();
-    if (reader_->Find(NameOf(0, num_components)) == nullptr) return absl::OkStatus();
-    reader_ = nullptr;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the cache '", dataset_->name(), "' has elements of more than ", num_components, " tensors"));
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<BundleReader> reader,
+                          BundleReader::Open(dataset_->name(), dataset_->files()));
+    WEIR_RETURN_IF_ERROR(CheckFits(*reader));
+    reader_ = std::move(reader);
+    return absl::OkStatus();
+  }
+  // Only a pass that reads is saved behind its first element. The input is at its own: written from here on,
+  // the cache would lack or misname elements.
+  if (next_ > 0) {
+    return absl::NotFoundError(absl::StrCat("there is no cache '", dataset_->name(),
+                                            "', of which this pass was restored behind ", next_,
+                                            " elements"));
   }
   WEIR_ASSIGN_OR_RETURN(
       writer_, CacheWriter::Create(dataset_->name(), dataset_->files(), context.environment().TimeOfDay()));
   return absl::OkStatus();
+}
+
+absl::Status FileCacheIterator::CheckFits(const BundleReader& reader) const {
+  const size_t num_components = dataset_->signature().types.size();
+  if (reader.Find(NameOf(0, num_components)) != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the cache '", dataset_->name(), "' has elements of more than ", num_components, " tensors"));
+  }
+  if (next_ == 0 || reader.Find(NameOf(next_ - 1, 0)) != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("the cache '", dataset_->name(), "' has fewer than the ",
+                                                    next_, " elements behind which this pass was restored"));
 }
 
 absl::StatusOr<bool> FileCacheIterator::Next(IteratorContext& context, Element* element) {

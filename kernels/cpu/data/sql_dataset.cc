@@ -1,7 +1,8 @@
 // SqlDataset: the rows of a query of an SQLite database (kernels/formats/sqlite_query.h).
 //
 // The database may be anybody's; it is one of the files that the session may use (session_files.h). A saved
-// position is a number of rows, which are read again.
+// position is a number of rows, which are read again; so they are after an error, for SQLite begins a query
+// anew that it did not come to the end of.
 #include <algorithm>
 #include <utility>
 
@@ -24,15 +25,16 @@ class SqlIterator final : public Iterator {
     position.Add(num_read_);
     return absl::OkStatus();
   }
-  absl::Status Restore(IteratorContext& context, PositionReader& position) override;
+  absl::Status Restore(IteratorContext&, PositionReader& position) override;
 
  private:
   absl::StatusOr<bool> Step(IteratorContext& context);
   Element Row() const;
 
   const RefPtr<const SqlDataset> dataset_;
-  std::unique_ptr<SqliteQuery> query_;  // null before the first row
-  int64_t num_read_ = 0;
+  std::unique_ptr<SqliteQuery> query_;  // null before the first row, and after an error
+  int64_t num_stepped_ = 0;             // rows that query_ has gone to
+  int64_t num_read_ = 0;                // rows that were given
   bool is_over_ = false;
 };
 
@@ -63,35 +65,37 @@ class SqlDataset final : public Dataset {
   const std::shared_ptr<FileSystem> files_;
 };
 
+// To the next row of query_, which is dropped at its end and at an error.
 absl::StatusOr<bool> SqlIterator::Step(IteratorContext& context) {
-  if (is_over_) return false;
-  if (query_ == nullptr) {
-    WEIR_ASSIGN_OR_RETURN(query_, dataset_->Open());
-  }
-  WEIR_ASSIGN_OR_RETURN(const bool has_row, query_->Next([&] {
-    return context.cancellation.is_cancelled() ? context.cancellation.reason() : absl::OkStatus();
-  }));
-  if (has_row) {
-    ++num_read_;
-  } else {
-    is_over_ = true;
-    query_ = nullptr;
-  }
+  absl::StatusOr<bool> has_row = query_->Next(
+      [&] { return context.cancellation.is_cancelled() ? context.cancellation.reason() : absl::OkStatus(); });
+  if (!has_row.value_or(false)) query_ = nullptr;
   return has_row;
 }
 
 absl::StatusOr<bool> SqlIterator::Next(IteratorContext& context, Element* element) {
-  WEIR_ASSIGN_OR_RETURN(const bool has_row, Step(context));
-  if (has_row) *element = Row();
-  return has_row;
+  if (is_over_) return false;
+  if (query_ == nullptr) {
+    WEIR_ASSIGN_OR_RETURN(query_, dataset_->Open());
+    num_stepped_ = 0;
+  }
+  while (num_stepped_ <= num_read_) {
+    WEIR_ASSIGN_OR_RETURN(const bool has_row, Step(context));
+    if (!has_row) {
+      is_over_ = true;
+      return false;
+    }
+    ++num_stepped_;
+  }
+  ++num_read_;
+  *element = Row();
+  return true;
 }
 
-absl::Status SqlIterator::Restore(IteratorContext& context, PositionReader& position) {
-  WEIR_ASSIGN_OR_RETURN(const int64_t num_rows, position.NextNumber(0, INT64_MAX));
+absl::Status SqlIterator::Restore(IteratorContext&, PositionReader& position) {
+  WEIR_ASSIGN_OR_RETURN(num_read_, position.NextNumber(0, INT64_MAX));
   query_ = nullptr;
-  num_read_ = 0;
   is_over_ = false;
-  while (num_read_ < num_rows && !is_over_) WEIR_RETURN_IF_ERROR(Step(context).status());
   return absl::OkStatus();
 }
 

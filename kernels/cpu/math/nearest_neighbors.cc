@@ -26,6 +26,34 @@ float SquaredDistance(const float* a, const float* b, int64_t size) {
   return sum;
 }
 
+using Neighbor = std::pair<float, int64_t>;  // squared distance, number of the center
+
+bool IsNearer(const Neighbor& a, const Neighbor& b) {
+  if (std::isnan(a.first) || std::isnan(b.first)) {
+    return std::make_pair(std::isnan(a.first), a.second) < std::make_pair(std::isnan(b.first), b.second);
+  }
+  return a < b;
+}
+
+// The `count` nearest of `m` centers, the nearest first. Holds no more than these, as many as the outputs
+// have for a point. Precondition: 0 < count <= m.
+void FindNearest(const float* point, const float* centers, int64_t m, int64_t d, int64_t count,
+                 std::vector<Neighbor>& nearest) {
+  nearest.clear();
+  for (int64_t j = 0; j < m; ++j) {
+    const Neighbor candidate = {SquaredDistance(point, centers + j * d, d), j};
+    if (j < count) {
+      nearest.push_back(candidate);
+      std::push_heap(nearest.begin(), nearest.end(), IsNearer);
+    } else if (IsNearer(candidate, nearest.front())) {
+      std::pop_heap(nearest.begin(), nearest.end(), IsNearer);
+      nearest.back() = candidate;
+      std::push_heap(nearest.begin(), nearest.end(), IsNearer);
+    }
+  }
+  std::sort_heap(nearest.begin(), nearest.end(), IsNearer);
+}
+
 // Inputs: points [n, d], centers [m, d], k. Outputs: indices and squared distances [n, min(k, m)], the
 // nearest first; of equally near ones the one with the lower index, and NaN behind all.
 absl::Status NearestNeighbors(KernelContext& context) {
@@ -42,25 +70,17 @@ absl::Status NearestNeighbors(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(Tensor * indices, context.AllocateOutput(0, shape));
   WEIR_ASSIGN_OR_RETURN(Tensor * distances, context.AllocateOutput(1, shape));
   if (count == 0) return absl::OkStatus();
-  using Neighbor = std::pair<float, int64_t>;
-  const auto is_nearer = [](const Neighbor& a, const Neighbor& b) {
-    if (std::isnan(a.first) || std::isnan(b.first)) {
-      return std::make_pair(std::isnan(a.first), a.second) < std::make_pair(std::isnan(b.first), b.second);
-    }
-    return a < b;
-  };
-  const double cost = static_cast<double>(m) * (static_cast<double>(d) + 5);
+  // Centers without coordinates take no memory, so there may be any number of them; the first ones win.
+  const int64_t num_candidates = d == 0 ? count : m;
+  const double cost = static_cast<double>(num_candidates) * (static_cast<double>(d) + 5);
   context.threads().ParallelFor(n, cost, [&](int64_t begin, int64_t end) {
-    std::vector<Neighbor> neighbors(m);
+    std::vector<Neighbor> nearest;
     for (int64_t i = begin; i < end && !context.cancellation().is_cancelled(); ++i) {
-      for (int64_t j = 0; j < m; ++j) {
-        neighbors[j] = {
-            SquaredDistance(points.flat<float>().data() + i * d, centers.flat<float>().data() + j * d, d), j};
-      }
-      std::partial_sort(neighbors.begin(), neighbors.begin() + count, neighbors.end(), is_nearer);
+      const float* const point = points.flat<float>().data() + i * d;
+      FindNearest(point, centers.flat<float>().data(), num_candidates, d, count, nearest);
       for (int64_t j = 0; j < count; ++j) {
-        distances->flat<float>()[i * count + j] = neighbors[j].first;
-        indices->flat<int64_t>()[i * count + j] = neighbors[j].second;
+        distances->flat<float>()[i * count + j] = nearest[j].first;
+        indices->flat<int64_t>()[i * count + j] = nearest[j].second;
       }
     }
   });

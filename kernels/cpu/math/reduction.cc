@@ -104,6 +104,10 @@ int64_t Product(const Dims& sizes, size_t begin, size_t end) {
 // Reduces the innermost reduced dimension until one is left, which goes to `output`.
 absl::Status ReduceAll(KernelContext& context, const ReductionRow& reduction, const Tensor& input,
                        MergedDims dims, Tensor& output) {
+  if (input.num_elements() == 0) {  // but maybe very many rows of nothing
+    return ReduceMiddle(context, reduction, nullptr, 1, 0, output.num_elements(),
+                        static_cast<char*>(output.data()));
+  }
   Tensor current = input;
   while (true) {
     const int64_t left = std::count(dims.reduced.begin(), dims.reduced.end(), true);
@@ -272,6 +276,7 @@ class L2Loss final : public Kernel {
 template <typename Before, typename T>
 void FindExtremes(const Tensor& input, int64_t before, int64_t n, int64_t after,
                   absl::Span<int64_t> positions) {
+  if (positions.empty()) return;  // but maybe very many rows of nothing
   const T* in = input.flat<T>().data();
   for (int64_t b = 0; b < before; ++b) {
     for (int64_t a = 0; a < after; ++a) {

@@ -55,6 +55,7 @@ class ChannelLayout : public NormalizedChannels {
   // Calls columns(piece) for pieces of rows, or plane(piece, channel) for every plane.
   template <typename Columns, typename Plane>
   void ForEachPiece(ThreadPool& threads, const Columns& columns, const Plane& plane) const {
+    if (channels == 0 || count() == 0) return;  // there may be very many pieces of nothing
     if (is_last) {
       threads.ParallelFor(num_pieces(), kCost * static_cast<double>(rows_per_piece() * channels),
                           [&](int64_t begin, int64_t end) {

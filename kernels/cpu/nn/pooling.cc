@@ -24,6 +24,7 @@ struct Images {
     }
     input_elements = geometry.input[0] * geometry.input[1] * this->geometry.channels;
     output_elements = geometry.output[0] * geometry.output[1] * this->geometry.channels;
+    if (input_elements == 0 && output_elements == 0) count = 0;  // there may be very many of them
   }
 
   WindowGeometry geometry;

@@ -15,8 +15,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/row_splits.h"
-#include "kernels/cpu/string_room.h"
 #include "kernels/cpu/strings/sip_hash.h"
+#include "kernels/cpu/strings/string_budget.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -238,23 +238,11 @@ absl::Status SetCrosses(KernelContext& context, const Columns& columns,
   return absl::OkStatus();
 }
 
-// Texts of all combinations may be far more than those of the features, outside of any buffer.
-class TextsRoom {
- public:
-  explicit TextsRoom(KernelContext& context) : context_(context) {}
-
-  absl::Status Take(size_t num_bytes) {
-    constexpr int64_t kStep = int64_t{16} << 20;
-    num_bytes_ += static_cast<int64_t>(num_bytes);
-    if (num_bytes_ <= checked_) return absl::OkStatus();
-    checked_ = num_bytes_ + kStep;
-    return CheckRoom(context_, checked_, 1);
-  }
-
- private:
-  KernelContext& context_;
-  int64_t num_bytes_ = 0, checked_ = 0;
-};
+// At least the bytes that AppendFeature appends without the separator.
+int64_t MostBytes(const Column& column, int64_t i) {
+  constexpr int64_t kDigits = 20;
+  return column.is_text() ? static_cast<int64_t>(column.text(i).size()) : kDigits;
+}
 
 void AppendFeature(const Column& column, int64_t i, absl::string_view separator, std::string* text) {
   if (column.is_text()) {
@@ -262,6 +250,21 @@ void AppendFeature(const Column& column, int64_t i, absl::string_view separator,
   } else {
     absl::StrAppend(text, separator, column.number(i));
   }
+}
+
+// The text of a combination, of the columns that column_of(i) gives. Asks for room first: one long feature
+// may be that of every column.
+absl::StatusOr<std::string> TextOf(Combination combination,
+                                   absl::FunctionRef<const Column&(size_t)> column_of,
+                                   absl::string_view separator, StringBudget& budget) {
+  auto num_bytes = static_cast<int64_t>(separator.size() * (combination.size() - 1));
+  for (size_t i = 0; i < combination.size(); ++i) num_bytes += MostBytes(column_of(i), combination[i]);
+  WEIR_RETURN_IF_ERROR(budget.Take(num_bytes));
+  std::string text;
+  for (size_t i = 0; i < combination.size(); ++i) {
+    AppendFeature(column_of(i), combination[i], i > 0 ? separator : "", &text);
+  }
+  return text;
 }
 
 class Cross : public Kernel {
@@ -284,16 +287,11 @@ class Cross : public Kernel {
 
   static absl::Status CrossTexts(KernelContext& context, const Columns& columns,
                                  absl::string_view separator) {
-    TextsRoom room(context);
-    return SetCrosses<std::string>(
-        context, columns, [&](Combination combination) -> absl::StatusOr<std::string> {
-          std::string text;
-          for (size_t i = 0; i < combination.size(); ++i) {
-            AppendFeature(columns.all()[i], combination[i], i > 0 ? separator : "", &text);
-          }
-          WEIR_RETURN_IF_ERROR(room.Take(text.size()));
-          return text;
-        });
+    StringBudget budget(context);
+    const auto column_of = [&](size_t i) -> const Column& { return columns.all()[i]; };
+    return SetCrosses<std::string>(context, columns, [&](Combination combination) {
+      return TextOf(combination, column_of, separator, budget);
+    });
   }
 
  private:
@@ -450,16 +448,11 @@ class RaggedCross final : public Kernel {
         return BucketOf(hash, num_buckets_);
       });
     }
-    TextsRoom room(context);
-    return SetRagged<std::string>(
-        context, columns, [&](Combination combination) -> absl::StatusOr<std::string> {
-          std::string text;
-          for (size_t i = 0; i < combination.size(); ++i) {
-            AppendFeature(columns[i].column, combination[i], i > 0 ? "_X_" : "", &text);
-          }
-          WEIR_RETURN_IF_ERROR(room.Take(text.size()));
-          return text;
-        });
+    StringBudget budget(context);
+    const auto column_of = [&](size_t i) -> const Column& { return columns[i].column; };
+    return SetRagged<std::string>(context, columns, [&](Combination combination) {
+      return TextOf(combination, column_of, "_X_", budget);
+    });
   }
 
  private:
@@ -535,6 +528,8 @@ class RaggedCross final : public Kernel {
     if (num_rows < 0) return absl::InvalidArgumentError(absl::StrCat("a batch of ", num_rows, " rows"));
     WEIR_ASSIGN_OR_RETURN(const int64_t num_splits, AddRows(num_rows, 1));
     WEIR_ASSIGN_OR_RETURN(Tensor * out_splits, context.AllocateOutput(1, Shape({num_splits})));
+    // Rows of no features take no memory: there may be any number of them.
+    WEIR_RETURN_IF_ERROR(context.AllocateTemporary(DType::kInt64, Shape({num_splits})).status());
     std::vector<int64_t> splits = {0};
     std::vector<Run> runs(columns.size());
     const auto go_to = [&](int64_t row) {
@@ -542,6 +537,7 @@ class RaggedCross final : public Kernel {
       return std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.end > run.begin; });
     };
     for (int64_t row = 0; row < num_rows; ++row) {
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
       int64_t count = go_to(row) ? 1 : 0;
       bool fits = true;
       for (const Run& run : runs) fits = fits && MultiplyWithoutOverflow(count, run.end - run.begin, &count);

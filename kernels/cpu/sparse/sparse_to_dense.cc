@@ -51,15 +51,14 @@ class SparseToDense final : public Kernel {
     const int64_t rank = indices.shape().rank() > 1 ? indices.shape().dim(1) : 1;
     WEIR_RETURN_IF_ERROR(CheckOthers(context, count, rank));
     WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(context.input(1), "output_shape"));
-    WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> positions,
-                          Positions(indices, count, static_cast<int>(rank), shape));
+    WEIR_ASSIGN_OR_RETURN(const Tensor positions, Positions(context, count, static_cast<int>(rank), shape));
 
     WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, default_value, shape.num_elements()));
     if (values.shape().is_scalar()) WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, values, count));
     WEIR_ASSIGN_OR_RETURN(Tensor * dense, context.AllocateOutput(0, shape));
     FillElements(default_value, *dense, 0, shape.num_elements());
     for (int64_t i = 0; i < count; ++i) {
-      CopyElements(values, values.shape().is_scalar() ? 0 : i, *dense, positions[i], 1);
+      CopyElements(values, values.shape().is_scalar() ? 0 : i, *dense, positions.flat<int64_t>()[i], 1);
     }
     return absl::OkStatus();
   }
@@ -87,9 +86,11 @@ class SparseToDense final : public Kernel {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<int64_t>> Positions(const Tensor& indices, int64_t count, int rank,
-                                                 const Shape& shape) const {
-    std::vector<int64_t> positions(count);
+  // A vector. Indices of rank 0 take no memory, so that there may be any number of them.
+  absl::StatusOr<Tensor> Positions(KernelContext& context, int64_t count, int rank,
+                                   const Shape& shape) const {
+    const Tensor& indices = context.input(0);
+    WEIR_ASSIGN_OR_RETURN(Tensor positions, context.AllocateTemporary(DType::kInt64, Shape({count})));
     Dims previous;
     for (int64_t i = 0; i < count; ++i) {
       Dims index = IndexAt(indices, i, rank);
@@ -107,7 +108,7 @@ class SparseToDense final : public Kernel {
                                      : " is out of order. Many sparse ops require sorted indices.\n    Use "
                                        "`tf.sparse.reorder` to create a correctly ordered copy.\n\n"));
       }
-      positions[i] = PositionOf(index, shape);
+      positions.flat<int64_t>()[i] = PositionOf(index, shape);
       previous = std::move(index);
     }
     return positions;

@@ -47,13 +47,14 @@ class StringNGrams final : public Kernel {
     int64_t total = 0;
     out_splits->flat<T>()[0] = 0;
     for (size_t row = 1; row < splits.size(); ++row) {
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
       for (const Run& run : RunsOf(splits[row] - splits[row - 1])) total += run.count;
       if (total > std::min<int64_t>(kMostNGrams, std::numeric_limits<T>::max())) {
         return absl::ResourceExhaustedError(absl::StrCat("has more than ", total, " n-grams"));
       }
       out_splits->flat<T>()[row] = static_cast<T>(total);
     }
-    WEIR_RETURN_IF_ERROR(CheckShortRows(splits));
+    WEIR_RETURN_IF_ERROR(CheckShortRows(context, splits));
     WEIR_ASSIGN_OR_RETURN(Tensor * ngrams, context.AllocateOutput(0, Shape({total})));
     return WriteAll(context, splits, *ngrams);
   }
@@ -92,9 +93,10 @@ class StringNGrams final : public Kernel {
            });
   }
 
-  absl::Status CheckShortRows(absl::Span<const T> splits) const {
-    if (pad_width_ >= 0) return absl::OkStatus();
+  absl::Status CheckShortRows(const KernelContext& context, absl::Span<const T> splits) const {
+    if (pad_width_ >= 0 || !preserves_short_) return absl::OkStatus();
     for (size_t row = 1; row < splits.size(); ++row) {
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
       if (!IsShort(splits[row] - splits[row - 1])) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("Pad width should be >= 0 when preserve_short_sequences is True and ngram_widths are "

@@ -66,6 +66,8 @@ class StringJoin final : public Kernel {
 
 // The positions that a nest of loops visits, the last one innermost.
 std::vector<int64_t> Positions(const Dims& sizes, const Dims& strides) {
+  // Or outer loops would be gone through for nothing: of [2^40,0] elements there may be without any memory.
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return {};
   std::vector<int64_t> positions = {0};
   for (size_t loop = 0; loop < sizes.size(); ++loop) {
     std::vector<int64_t> finer;

@@ -44,6 +44,20 @@ TEST(MatricesOfNothing, AreNotVisited) {
   }
 }
 
+// Each center had its place in a vector outside of the device's memory, which ended the process.
+TEST(CentersOfNothing, AreNotVisited) {
+  TestHost host({RegisterMathKernels});
+  const Tensor points(DType::kFloat32, Shape({2, 0})), centers(DType::kFloat32, Shape({int64_t{1} << 40, 0}));
+  const std::vector<Tensor> outputs =
+      KernelUnderTest(host, "NearestNeighbors", {DType::kFloat32, DType::kFloat32, DType::kInt64})
+          .Run({points, centers, Tensor::Scalar<int64_t>(3)})
+          .value();
+  for (int64_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(outputs[0].flat<int64_t>()[i], i % 3) << i;
+    EXPECT_EQ(outputs[1].flat<float>()[i], 0) << i;
+  }
+}
+
 // The roots and the convolution's filter were made to their end: with room for the first table only, the
 // second one found no memory.
 TEST(CancelledSteps, MakeNoTablesForFourierTransforms) {

@@ -114,7 +114,8 @@ void AddVectorsRecords(Suite& suite) {
       .Hostile({Floats({3}), centers, k}, "points should be a matrix")
       .Hostile({points, Floats({3}), k}, "centers should be a matrix")
       .Hostile({points, centers, Longs({2})}, "k should be a scalar")
-      .Hostile({points, centers, count(-1)}, "k must not be negative, is -1");
+      .Hostile({points, centers, count(-1)}, "k must not be negative, is -1")
+      .OutOfMemory({Empty({2, 0}), Empty({int64_t{1} << 40, 0}), count(int64_t{1} << 40)});
 }
 
 }  // namespace weir::conformance

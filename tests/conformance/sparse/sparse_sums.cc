@@ -268,6 +268,7 @@ void AddToDense(Suite& suite) {
       .Hostile({Three(), Longs({2, -3}), Floats({3}), zero}, "-3")
       .Hostile({Three(), Longs({kWide, kWide}), Floats({3}), zero}, "")
       .OutOfMemory({Three(), Longs({2, kWide}), Floats({3}), zero})
+      .OutOfMemory({Tensor(D::kInt64, Shape({int64_t{1} << 40, 0})), Longs({}), Floats({}, 3), zero})
       .OutOfMemory(
           {Matrix({}), Longs({100, 100}), Strings({0}, {}), Strings({}, {std::string(100'000, 'a')})});
 
