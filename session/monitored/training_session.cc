@@ -179,10 +179,10 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
     hooks.insert(hooks.end(), options.chief_only_hooks.begin(), options.chief_only_hooks.end());
     WEIR_RETURN_IF_ERROR(AddChiefHooks(options, &hooks));
   }
+  hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
   if (SavesSummaries(options) && (!options.is_chief || SummaryDirectory(options).empty())) {
     hooks.push_back(SummarySaverOf(options, nullptr));
   }
-  hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
   if (owner != nullptr) hooks.push_back(std::move(owner));
   // Hooks may keep what asks this (SetTarget), so it does not keep them.
   const std::vector<std::weak_ptr<Hook>> asked(options.hooks.begin(), options.hooks.end());
