@@ -35,26 +35,61 @@ std::string DevicesToString(absl::Span<const DeviceName> devices) {
 
 class Placer {
  public:
-  Placer(Graph& graph, absl::Span<const DeviceName> devices, const KernelAvailability& has_kernel,
+  Placer(const Graph& graph, absl::Span<const DeviceName> devices, const KernelAvailability& has_kernel,
          const PlacerOptions& options)
       : graph_(graph),
         devices_(devices),
         has_kernel_(has_kernel),
         options_(options),
-        groups_(graph.num_nodes()) {}
-
-  absl::Status Place() {
+        groups_(graph.num_nodes()) {
     FindGroups();
+  }
+
+  absl::Status Place(Graph& graph) {
     std::map<int, std::vector<Node*>> members;
-    for (const auto& node : graph_.nodes()) members[groups_.Find(node->id())].push_back(node.get());
+    for (const auto& node : graph.nodes()) members[groups_.Find(node->id())].push_back(node.get());
     for (const auto& [root, nodes] : members) {
       WEIR_ASSIGN_OR_RETURN(DeviceName device, DeviceFor(nodes));
-      for (Node* node : nodes) graph_.SetAssignedDevice(node, device);
+      for (Node* node : nodes) graph.SetAssignedDevice(node, device);
     }
     return absl::OkStatus();
   }
 
+  void PlaceState(StatePlaces* places) {
+    std::vector<bool> is_open(graph_.num_nodes(), false);  // by the root: has state without a place
+    for (const auto& node : graph_.nodes()) {
+      if (KeepsState(*node) && !places->contains(node->name())) is_open[groups_.Find(node->id())] = true;
+    }
+    std::map<int, std::vector<Node*>> members;
+    for (const auto& node : graph_.nodes()) {
+      const int root = groups_.Find(node->id());
+      if (is_open[root]) members[root].push_back(node.get());
+    }
+    for (auto& [root, nodes] : members) {
+      if (const absl::StatusOr<DeviceName> device = DeviceForAllSteps(nodes); device.ok()) {
+        for (const Node* node : nodes) {
+          if (KeepsState(*node)) places->emplace(node->name(), *device);
+        }
+      }
+    }
+  }
+
  private:
+  // Who uses a resource goes where that is.
+  static bool KeepsState(const Node& node) { return node.op().is_stateful() && !UsesResource(node); }
+
+  absl::StatusOr<DeviceName> DeviceForAllSteps(std::vector<Node*> nodes) {
+    const auto runs_nowhere = [&](Node* node) { return Candidates(DeviceName(), {node}).empty(); };
+    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), runs_nowhere), nodes.end());
+    if (nodes.empty()) return absl::NotFoundError("no node of the group has a kernel");
+    absl::StatusOr<DeviceName> device = DeviceFor(nodes);
+    if (device.ok()) return device;
+    nodes.erase(
+        std::remove_if(nodes.begin(), nodes.end(), [](const Node* node) { return UsesResource(*node); }),
+        nodes.end());
+    return nodes.empty() ? device : DeviceFor(nodes);
+  }
+
   void FindGroups() {
     absl::flat_hash_map<std::string, int> first_to_name;  // a node pruned from this step, by its name
     for (const auto& node : graph_.nodes()) {
@@ -71,9 +106,16 @@ class Placer {
   }
 
   absl::StatusOr<DeviceName> DeviceFor(const std::vector<Node*>& nodes) {
-    WEIR_ASSIGN_OR_RETURN(DeviceName request, MergedRequest(nodes));
+    WEIR_ASSIGN_OR_RETURN(const Node* placed, PlacedState(nodes));
+    DeviceName request;
+    if (placed != nullptr) {
+      request = options_.state_places->at(placed->name());
+    } else {
+      WEIR_ASSIGN_OR_RETURN(request, MergedRequest(nodes));
+    }
     std::vector<DeviceName> candidates = Candidates(request, nodes);
-    if (candidates.empty() && options_.allow_soft_placement && (request.type || request.index)) {
+    if (candidates.empty() && placed == nullptr && options_.allow_soft_placement &&
+        (request.type || request.index)) {
       DeviceName softer = request;
       softer.type.reset();
       softer.index.reset();
@@ -82,6 +124,27 @@ class Placer {
     if (candidates.empty()) return NoDevice(request, nodes);
     return *std::min_element(candidates.begin(), candidates.end(),
                              [this](const DeviceName& a, const DeviceName& b) { return Rank(a) < Rank(b); });
+  }
+
+  // The first of them whose state has a place; null when none has.
+  absl::StatusOr<const Node*> PlacedState(const std::vector<Node*>& nodes) const {
+    const Node* first = nullptr;
+    if (options_.state_places == nullptr) return first;
+    const StatePlaces& places = *options_.state_places;
+    for (const Node* node : nodes) {
+      if (!KeepsState(*node)) continue;
+      const auto place = places.find(node->name());
+      if (place == places.end()) continue;
+      if (first == nullptr) {
+        first = node;
+      } else if (place->second != places.at(first->name())) {
+        return absl::InvalidArgumentError(absl::StrCat(node->Describe(), " must share a device with ",
+                                                       first->Describe(), ", but earlier steps keep it on '",
+                                                       place->second.ToString(), "' and that on '",
+                                                       places.at(first->name()).ToString(), "'"));
+      }
+    }
+    return first;
   }
 
   // What all members ask for together. A node that works on a resource runs where the resource is, whatever
@@ -163,7 +226,7 @@ class Placer {
     return types.empty() ? "" : absl::StrCat(" with inputs of ", absl::StrJoin(types, ", "));
   }
 
-  Graph& graph_;
+  const Graph& graph_;
   const absl::Span<const DeviceName> devices_;
   const KernelAvailability& has_kernel_;
   const PlacerOptions& options_;
@@ -174,7 +237,14 @@ class Placer {
 
 absl::Status PlaceGraph(Graph& graph, absl::Span<const DeviceName> devices,
                         const KernelAvailability& has_kernel, const PlacerOptions& options) {
-  return Placer(graph, devices, has_kernel, options).Place();
+  return Placer(graph, devices, has_kernel, options).Place(graph);
+}
+
+void PlaceState(const Graph& graph, absl::Span<const DeviceName> devices,
+                const KernelAvailability& has_kernel, const PlacerOptions& options, StatePlaces* places) {
+  PlacerOptions with_places = options;
+  with_places.state_places = places;
+  Placer(graph, devices, has_kernel, with_places).PlaceState(places);
 }
 
 }  // namespace weir
