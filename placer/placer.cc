@@ -22,18 +22,18 @@ std::string DevicesToString(absl::Span<const DeviceName> devices) {
 
 class Placer {
  public:
-  Placer(Graph& graph, absl::Span<const DeviceName> devices, const KernelAvailability& has_kernel,
+  Placer(const Graph& graph, absl::Span<const DeviceName> devices, const KernelAvailability& has_kernel,
          const PlacerOptions& options)
       : graph_(graph), devices_(devices), has_kernel_(has_kernel), options_(options) {}
 
   // Before Place.
   void KeepRemarks() { keeps_remarks_ = true; }
 
-  absl::Status Place() {
+  absl::Status Place(Graph& graph) {
     const NodeGroups groups(graph_);
     for (const std::vector<Node*>& nodes : groups.groups()) {
       WEIR_ASSIGN_OR_RETURN(DeviceName device, DeviceFor(nodes));
-      for (Node* node : nodes) graph_.SetAssignedDevice(node, device);
+      for (Node* node : nodes) graph.SetAssignedDevice(node, device);
     }
     return absl::OkStatus();
   }
@@ -48,12 +48,48 @@ class Placer {
     return lines;
   }
 
+  void PlaceState(StatePlaces* places) {
+    const auto is_open = [places](const Node* node) {
+      return KeepsState(*node) && !places->contains(node->name());
+    };
+    const NodeGroups groups(graph_);
+    for (const std::vector<Node*>& nodes : groups.groups()) {
+      if (std::none_of(nodes.begin(), nodes.end(), is_open)) continue;
+      const absl::StatusOr<DeviceName> device = DeviceForAllSteps(nodes);
+      if (!device.ok()) continue;
+      for (const Node* node : nodes) {
+        if (KeepsState(*node)) places->emplace(node->name(), *device);
+      }
+    }
+  }
+
  private:
+  // Who uses a resource goes where that is.
+  static bool KeepsState(const Node& node) { return node.op().is_stateful() && !UsesResource(node); }
+
+  absl::StatusOr<DeviceName> DeviceForAllSteps(std::vector<Node*> nodes) {
+    const auto runs_nowhere = [&](Node* node) { return Candidates(DeviceName(), {node}).empty(); };
+    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), runs_nowhere), nodes.end());
+    if (nodes.empty()) return absl::NotFoundError("no node of the group has a kernel");
+    absl::StatusOr<DeviceName> device = DeviceFor(nodes);
+    if (device.ok()) return device;
+    nodes.erase(
+        std::remove_if(nodes.begin(), nodes.end(), [](const Node* node) { return UsesResource(*node); }),
+        nodes.end());
+    return nodes.empty() ? device : DeviceFor(nodes);
+  }
+
   absl::StatusOr<DeviceName> DeviceFor(const std::vector<Node*>& nodes) {
-    WEIR_ASSIGN_OR_RETURN(DeviceName request, MergedRequest(nodes));
+    WEIR_ASSIGN_OR_RETURN(const Node* placed, PlacedState(nodes));
+    DeviceName request;
+    if (placed != nullptr) {
+      request = options_.state_places->at(placed->name());
+    } else {
+      WEIR_ASSIGN_OR_RETURN(request, MergedRequest(nodes));
+    }
     std::vector<DeviceName> candidates = Candidates(request, nodes);
-    const bool is_softened =
-        candidates.empty() && options_.allow_soft_placement && (request.type || request.index);
+    const bool is_softened = candidates.empty() && placed == nullptr && options_.allow_soft_placement &&
+                             (request.type || request.index);
     if (is_softened) {
       DeviceName softer = request;
       softer.type.reset();
@@ -62,7 +98,10 @@ class Placer {
     }
     if (candidates.empty()) return NoDevice(request, nodes);
     const DeviceName best = Best(candidates);
-    if (keeps_remarks_) NoteElsewhere(nodes, request, is_softened, best);
+    if (keeps_remarks_) {
+      // What they asked for, though what the whole graph has decided is final.
+      NoteElsewhere(nodes, MergedRequest(nodes).value_or(request), is_softened, best);
+    }
     return best;
   }
 
@@ -105,6 +144,27 @@ class Placer {
       if (kind != resource->second.end()) return kind->second;
     }
     return std::nullopt;
+  }
+
+  // The first of them whose state has a place; null when none has.
+  absl::StatusOr<const Node*> PlacedState(const std::vector<Node*>& nodes) const {
+    const Node* first = nullptr;
+    if (options_.state_places == nullptr) return first;
+    const StatePlaces& places = *options_.state_places;
+    for (const Node* node : nodes) {
+      if (!KeepsState(*node)) continue;
+      const auto place = places.find(node->name());
+      if (place == places.end()) continue;
+      if (first == nullptr) {
+        first = node;
+      } else if (place->second != places.at(first->name())) {
+        return absl::InvalidArgumentError(absl::StrCat(node->Describe(), " must share a device with ",
+                                                       first->Describe(), ", but earlier steps keep it on '",
+                                                       place->second.ToString(), "' and that on '",
+                                                       places.at(first->name()).ToString(), "'"));
+      }
+    }
+    return first;
   }
 
   // What all members ask for together. A node that works on a resource runs where the resource is, whatever
@@ -198,7 +258,7 @@ class Placer {
     return types.empty() ? "" : absl::StrCat(" with inputs of ", absl::StrJoin(types, ", "));
   }
 
-  Graph& graph_;
+  const Graph& graph_;
   const absl::Span<const DeviceName> devices_;
   const KernelAvailability& has_kernel_;
   const PlacerOptions& options_;
@@ -217,10 +277,17 @@ absl::Status PlaceGraph(Graph& graph, absl::Span<const DeviceName> devices,
                         std::vector<std::string>* remarks) {
   Placer placer(graph, devices, has_kernel, options);
   if (remarks != nullptr) placer.KeepRemarks();
-  WEIR_RETURN_IF_ERROR(placer.Place());
+  WEIR_RETURN_IF_ERROR(placer.Place(graph));
   if (remarks == nullptr) return absl::OkStatus();
   for (std::string& line : placer.Remarks()) remarks->push_back(std::move(line));
   return absl::OkStatus();
+}
+
+void PlaceState(const Graph& graph, absl::Span<const DeviceName> devices,
+                const KernelAvailability& has_kernel, const PlacerOptions& options, StatePlaces* places) {
+  PlacerOptions with_places = options;
+  with_places.state_places = places;
+  Placer(graph, devices, has_kernel, with_places).PlaceState(places);
 }
 
 }  // namespace weir

@@ -44,6 +44,8 @@ class PlacerTest : public testing::Test {
               .inputs = {"resource: resource"},
               .is_stateful = true,
               .infer_shapes = NoOutputs});
+    Register(
+        {.name = "Queue", .outputs = {"handle: resource"}, .is_stateful = true, .infer_shapes = HandleShape});
     Register({.name = "Source", .outputs = {"y: float"}, .infer_shapes = UnknownShape});
     Register({.name = "Add",
               .inputs = {"x: float", "y: float"},
@@ -145,6 +147,58 @@ TEST_F(PlacerTest, SoftPlacementTakesAnotherIndexToo) {
 }
 
 // Pruning may drop the node that others name in "loc:@NAME"; what it held together stays so.
+// What a step was pruned of has a say in where state is.
+TEST_F(PlacerTest, TheWholeGraphSaysWhereStateIs) {
+  const auto has_kernel = [](const Node&, absl::string_view) { return true; };
+  const auto use = [](GraphBuilder& g, Output queue, absl::string_view device) {
+    const auto scope = g.DeviceScope(device);
+    return g.AddOp("ReadVariableOp", {queue});
+  };
+  GraphBuilder g(ops_);
+  const Output moved = g.AddOp("Queue", {}, {}, "moved"), refused = g.AddOp("Queue", {}, {}, "refused");
+  g.AddOp("Queue", {}, {}, "alone");
+  use(g, moved, "");
+  use(g, moved, "/job:ps/task:1");
+  use(g, moved, "/job:ps/task:0");
+  use(g, refused, "/job:nobody");
+  ASSERT_TRUE(g.ok()) << g.status();
+  StatePlaces places;
+  PlaceState(g.graph(), devices_, has_kernel, options_, &places);
+  ASSERT_EQ(places.size(), 3);
+  EXPECT_EQ(places.at("moved").ToString(), "/job:ps/replica:0/task:1/device:CPU:0");
+  for (const char* name : {"refused", "alone"}) {
+    EXPECT_EQ(places.at(name).ToString(), "/job:worker/replica:0/task:0/device:GPU:0");
+  }
+
+  // The part of a later step, and then a later graph, in which others ask for something else.
+  GraphBuilder step(ops_);
+  const Output there = step.AddOp("Queue", {}, {}, "moved");
+  const Output user = use(step, there, "/job:ps/task:0");
+  options_.state_places = &places;
+  ASSERT_TRUE(Place(step).ok());
+  EXPECT_EQ(there.node->assigned_device(), places.at("moved"));
+  EXPECT_EQ(user.node->assigned_device(), places.at("moved"));
+  const StatePlaces before = places;
+  PlaceState(step.graph(), devices_, has_kernel, options_, &places);
+  EXPECT_EQ(places, before);
+}
+
+TEST_F(PlacerTest, StateThatIsOnTwoDevicesIsNotBroughtTogether) {
+  GraphBuilder g(ops_);
+  const Output a = g.AddOp("Queue", {}, {}, "a");
+  {
+    const auto scope = g.ColocationScope(a.node);
+    g.AddOp("Queue", {}, {}, "b");
+  }
+  const StatePlaces places = {{"a", devices_[0]}, {"b", devices_[1]}};
+  options_.state_places = &places;
+  const absl::Status status = Place(g);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("Queue 'b' must share a device with Queue 'a', but earlier steps keep it on"),
+                    HasSubstr(devices_[0].ToString()), HasSubstr(devices_[1].ToString())));
+}
+
 TEST_F(PlacerTest, NodesColocatedWithADroppedNodeShareADevice) {
   GraphBuilder g(ops_);
   const AttrMap with_gone = {{"_class", std::vector<std::string>{"loc:@gone"}}};

@@ -12,6 +12,7 @@
 namespace weir {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kFloat[] = "attr { key: 'T' value { type: DT_FLOAT } }";
@@ -167,6 +168,42 @@ TEST_F(ReferencesTest, AnAssignWithoutChecksMayChangeTheShapeThatTheVariableDecl
   const auto changed = session_->Run({}, {"any:0"});
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_EQ((*changed)[0].shape(), Shape({2}));
+}
+
+// Also one that comes when steps have been compiled for the shape that the variable declares.
+TEST_F(ReferencesTest, AnAssignThatComesLaterMayChangeTheShapeToo) {
+  Import(Variable("v") + Constant("two", 2) + Node("init", "Assign", {"v", "two"}) +
+         Node("read", "Identity", {"v"}) + Node("twice", "Add", {"read", "read"}) +
+         Node("size", "Size", {"twice"}));
+  Run("init");
+  const auto sizes = [&] {
+    const auto values = session_->Run({}, {"v:0", "twice:0", "size:0"});
+    EXPECT_TRUE(values.ok()) << values.status();
+    if (!values.ok()) return std::vector<int64_t>();
+    return std::vector<int64_t>{(*values)[0].num_elements(), (*values)[1].num_elements(),
+                                (*values)[2].scalar<int32_t>()};
+  };
+  EXPECT_THAT(sizes(), ElementsAre(1, 1, 1));
+  const std::string triple = Node("triple", "Pack", {"two", "two", "two"},
+                                  std::string(kFloat) + " attr { key: 'N' value { i: 3 } }");
+  const std::string any_shape = std::string(kFloat) + " attr { key: 'validate_shape' value { b: false } }";
+  // Through a node that only passes the reference on. As the graphs of clients grow.
+  std::vector<SkippedNode> skipped;
+  ImportOptions options;
+  options.skipped = &skipped;
+  const absl::Status grown = session_->Extend([&] {
+    return ImportGraphDefText(
+        triple + Node("same", "RefIdentity", {"v"}) + Node("any", "Assign", {"same", "triple"}, any_shape),
+        graph_.get(), options);
+  });
+  ASSERT_TRUE(grown.ok()) << grown;
+  EXPECT_TRUE(skipped.empty());
+  EXPECT_THAT(sizes(), ElementsAre(1, 1, 1));
+  Run("any");
+  EXPECT_THAT(sizes(), ElementsAre(3, 3, 3));
+  Run("any");
+  const auto refused = session_->Run({}, {}, {"init"});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << refused.status();
 }
 
 // A read is before the updates of a step where nothing else is said, but for the stand-in of a reference.

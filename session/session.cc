@@ -25,10 +25,10 @@ namespace weir {
 namespace {
 
 // Node ids with the counts in front: two signatures share a step when they are equal in order, and both or
-// none of them for partial runs.
+// none of them for partial runs. What was compiled before the graph forgot shapes is for another graph.
 std::vector<int64_t> CacheKey(const StepSignature& signature, bool is_partial) {
   const auto num_feeds = static_cast<int64_t>(signature.feeds.size());
-  std::vector<int64_t> key = {is_partial ? -1 - num_feeds : num_feeds,
+  std::vector<int64_t> key = {signature.num_forgotten_shapes, is_partial ? -1 - num_feeds : num_feeds,
                               static_cast<int64_t>(signature.fetches.size())};
   for (const std::vector<Output>* outputs : {&signature.feeds, &signature.fetches}) {
     for (const Output& output : *outputs) {
@@ -54,6 +54,7 @@ bool IsBefore(const Output& a, const Output& b) {
 
 SortedSignature Sort(const StepSignature& asked) {
   SortedSignature sorted;
+  sorted.signature.num_forgotten_shapes = asked.num_forgotten_shapes;
   sorted.feed_order.resize(asked.feeds.size());
   std::iota(sorted.feed_order.begin(), sorted.feed_order.end(), 0);
   std::stable_sort(sorted.feed_order.begin(), sorted.feed_order.end(),
@@ -296,6 +297,8 @@ absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signat
   options.placer = {.default_task = options_.default_task,
                     .allow_soft_placement = options_.allow_soft_placement,
                     .unfit_kinds = FindUnfit()};
+  options.state_places = PlacesOfState();
+  options.placer.state_places = options.state_places.get();
   options.session = id_;
   options.environment = options_.environment;
   return options;
@@ -331,6 +334,21 @@ void Session::EndInTime(StepPlanOptions* options, absl::Time deadline) {
     WEIR_RETURN_IF_ERROR(rewrite(graph));
     return may_go_on(*graph);
   };
+}
+
+std::shared_ptr<const StatePlaces> Session::PlacesOfState() const {
+  absl::ReaderMutexLock graph_lock(&graph_mutex_);
+  absl::MutexLock lock(&places_mutex_);
+  if (state_places_ != nullptr && num_nodes_placed_ == graph_.num_nodes()) return state_places_;
+  auto places = state_places_ == nullptr ? std::make_shared<StatePlaces>()
+                                         : std::make_shared<StatePlaces>(*state_places_);
+  PlaceState(
+      graph_, devices_, [this](const Node& node, absl::string_view type) { return HasKernel(node, type); },
+      {.default_task = options_.default_task, .allow_soft_placement = options_.allow_soft_placement},
+      places.get());
+  state_places_ = std::move(places);
+  num_nodes_placed_ = graph_.num_nodes();
+  return state_places_;
 }
 
 absl::Status Session::CheckOpen() const {
@@ -434,7 +452,9 @@ void Session::UsePrivateContainers(Graph& graph) {
 
 absl::Status Session::Extend(absl::FunctionRef<absl::Status()> add) {
   absl::MutexLock lock(&graph_mutex_);
-  return add();
+  const absl::Status added = add();
+  num_forgotten_shapes_ = NumForgottenShapes(graph_);
+  return added;
 }
 
 absl::StatusOr<StepSignature> Session::Resolve(const std::vector<TensorRef>& feeds,
@@ -454,6 +474,7 @@ absl::StatusOr<StepSignature> Session::Resolve(const std::vector<TensorRef>& fee
     WEIR_ASSIGN_OR_RETURN(Node * node, target.Resolve(graph_));
     signature.targets.push_back(node);
   }
+  signature.num_forgotten_shapes = num_forgotten_shapes_;
   return signature;
 }
 
@@ -526,6 +547,7 @@ UnfitKinds Session::FindUnfit() const {
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> Session::PlacedGraph() const {
+  const std::shared_ptr<const StatePlaces> state_places = PlacesOfState();
   std::unique_ptr<Graph> placed;
   {
     absl::ReaderMutexLock lock(&graph_mutex_);
@@ -535,7 +557,8 @@ absl::StatusOr<std::unique_ptr<Graph>> Session::PlacedGraph() const {
       *placed, devices_, [this](const Node& node, absl::string_view type) { return HasKernel(node, type); },
       {.default_task = options_.default_task,
        .allow_soft_placement = options_.allow_soft_placement,
-       .unfit_kinds = FindUnfit()}));
+       .unfit_kinds = FindUnfit(),
+       .state_places = state_places.get()}));
   return placed;
 }
 

@@ -9,6 +9,9 @@
 // the combination whose last use is longest ago leaves it, and its partitions leave the workers after its
 // last running step.
 //
+// Where the whole graph has its variables and whatever else keeps state, each step has them
+// (placer.h: PlaceState), whatever the nodes that it is pruned to ask for.
+//
 // What nodes keep between steps is the session's: a random node has one stream, whatever steps it is part of.
 //
 // Sessions on one worker share its containers: a variable of the same name is the same variable, which is how
@@ -43,6 +46,7 @@
 #include "graph/rewrite/rewrite_options.h"
 #include "kernels/environment.h"
 #include "kernels/kernel_registry.h"
+#include "placer/placer.h"
 #include "session/executor/logical_step.h"
 #include "session/feed_type.h"
 #include "session/placement_files.h"
@@ -280,6 +284,8 @@ class Session {
   // Cancelled when the session is closed.
   absl::StatusOr<std::shared_ptr<Folding>> StartFolding(absl::Time deadline);
   absl::Status CheckOpen() const;
+  // Of all that the graph has now.
+  std::shared_ptr<const StatePlaces> PlacesOfState() const;
   absl::StatusOr<StepPlanOptions::LateExchange> LateExchangeOf(const StepSignature& signature) const;
   void UsePrivateContainers(Graph& graph);
   // After the last plan of a closed session is gone.
@@ -301,6 +307,11 @@ class Session {
   std::atomic<bool> has_restored_{false};
 
   mutable absl::Mutex graph_mutex_;  // shared: reading the graph; exclusive: adding to it
+  int64_t num_forgotten_shapes_ ABSL_GUARDED_BY(graph_mutex_) = 0;  // since it is extended (prune.h)
+
+  mutable absl::Mutex places_mutex_;  // after graph_mutex_
+  mutable std::shared_ptr<const StatePlaces> state_places_ ABSL_GUARDED_BY(places_mutex_);
+  mutable int num_nodes_placed_ ABSL_GUARDED_BY(places_mutex_) = 0;  // of the graph, when that was made
 
   mutable absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -116,6 +116,35 @@ TEST_F(SessionPlansTest, ClosingRefusesStepsThatAreHeld) {
   EXPECT_EQ(step->Start({})->Await().status(), status);
 }
 
+// Each step is pruned to other nodes, and all of them together say where the variable is.
+TEST_F(SessionPlansTest, AVariableIsOnOneDeviceWhateverTheNodesOfAStepAskFor) {
+  const AttrMap type = {{"dtype", DType::kFloat32}};
+  const Output v =
+      g_.AddOp("VarHandleOp", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}}, "v");
+  Node* const init = g_.AddNode("AssignVariableOp", {v, Constant(2)});
+  const Output read_anywhere = g_.AddOp("ReadVariableOp", {v}, type);
+  Output read;
+  {
+    const auto scope = g_.DeviceScope("/device:CPU:1");
+    read = g_.AddOp("ReadVariableOp", {v}, type);
+  }
+  ASSERT_TRUE(session().Run({}, {}, {init}).ok());
+  EXPECT_THAT(Scalars(session().Run({}, {read})), ElementsAre(2));
+  EXPECT_THAT(Scalars(session().Run({}, {read_anywhere})), ElementsAre(2));
+  EXPECT_THAT(Scalars(session().Run({}, {read_anywhere, read})), ElementsAre(2, 2));
+  EXPECT_EQ(session().PlacedGraph().value()->FindNode("v")->assigned_device().index, 1);
+  // It stays there when more of the graph asks for another device.
+  Output read_later;
+  ASSERT_TRUE(session()
+                  .Extend([&] {
+                    const auto scope = g_.DeviceScope("/device:CPU:0");
+                    read_later = g_.AddOp("ReadVariableOp", {v}, type);
+                    return g_.status();
+                  })
+                  .ok());
+  EXPECT_THAT(Scalars(session().Run({}, {read_later})), ElementsAre(2));
+}
+
 // A worker that says when it is asked to compile, and then waits.
 class SlowCompiler final : public ForwardingWorker {
  public:

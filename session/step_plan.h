@@ -11,6 +11,7 @@
 // deadline (worker.h). Only Run and Step::Await wait.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -38,12 +39,14 @@ struct StepSignature {
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
+  int64_t num_forgotten_shapes = 0;  // of the graph at that time (graph/rewrite/prune.h)
 };
 
 struct StepPlanOptions {
   KernelAvailability has_kernel;
   PlacerOptions placer;
-  std::function<absl::Status(Graph&)> rewrite;  // runs between pruning and placement; may be empty
+  std::shared_ptr<const StatePlaces> state_places;  // keeps what `placer` borrows
+  std::function<absl::Status(Graph&)> rewrite;      // runs between pruning and placement; may be empty
   // Runs on the placed graph, which it may replace by another one; may be empty.
   std::function<absl::Status(std::unique_ptr<Graph>&)> rewrite_placed;
   bool want_report = false;  // keep the placement report

@@ -10,6 +10,7 @@
 #include "graph/interchange/proto/config.pb.h"
 #include "graph/interchange/proto/graph.pb.h"
 #include "graph/interchange/step_stats.h"
+#include "graph/rewrite/prune.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 #include "kernels/threads.h"
@@ -27,14 +28,6 @@ constexpr absl::Duration kNoticeEvery = absl::Minutes(1);
 constexpr int kMaxSessionSteps = 64;
 // What a node takes while its graph is compiled, about: copies of it, and what the passes note of it.
 constexpr int64_t kBytesToCompileNode = 4 << 10;
-
-std::string KeyOf(const StepNames& names) {
-  std::string key;
-  for (const std::vector<std::string>* list : {&names.feeds, &names.fetches, &names.targets}) {
-    absl::StrAppend(&key, list->size(), "\n", absl::StrJoin(*list, "\n"), "\n");
-  }
-  return key;
-}
 
 std::vector<TensorRef> Refs(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
@@ -292,7 +285,17 @@ absl::StatusOr<int64_t> MasterSession::Extend(const tensorflow::GraphDef& graph_
     graph_mutex_.AssertHeld();
     return AddToGraph(graph_def);
   }));
+  num_forgotten_shapes_ = NumForgottenShapes(graph_.graph());
   return ++graph_version_;
+}
+
+// What was compiled before the graph forgot shapes is not for this one.
+std::string MasterSession::KeyOf(const StepNames& names) const {
+  std::string key = absl::StrCat(num_forgotten_shapes_.load(), "\n");
+  for (const std::vector<std::string>* list : {&names.feeds, &names.fetches, &names.targets}) {
+    absl::StrAppend(&key, list->size(), "\n", absl::StrJoin(*list, "\n"), "\n");
+  }
+  return key;
 }
 
 absl::Status MasterSession::Check(StepNames* names) const {
@@ -495,7 +498,7 @@ void MasterSession::MakeCallable(const tensorflow::CallableOptions& options, std
   if (!room.ok()) return done(room.status());
   callable.room = std::make_shared<PeerUse::Share>(*std::move(room));
   const absl::Status begun = room_.work.Wait([done, busy = BeginUse(), callable = std::move(callable), call] {
-    const auto step = busy->Prepare(callable.names, KeyOf(callable.names), *call);
+    const auto step = busy->Prepare(callable.names, busy->KeyOf(callable.names), *call);
     if (!step.ok()) return done(busy->ForClient(step.status()));
     absl::StatusOr<int64_t> made = 0;
     {

@@ -140,6 +140,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   absl::Status AdmitGraph(int64_t num_bytes);
   absl::Status AddToGraph(const tensorflow::GraphDef& graph_def) ABSL_EXCLUSIVE_LOCKS_REQUIRED(graph_mutex_);
 
+  // Of the compiled step for these names.
+  std::string KeyOf(const StepNames& names) const;
   absl::Status Check(StepNames* names) const;
   absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(StepNames names, const std::string& key,
                                                         const ClientCall& call);
@@ -167,6 +169,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
   mutable absl::Mutex graph_mutex_;  // shared: reading the graph; exclusive: adding to it
   ClientGraph graph_ ABSL_GUARDED_BY(graph_mutex_);
+  std::atomic<int64_t> num_forgotten_shapes_ = 0;  // graph/rewrite/prune.h
   int64_t graph_version_ ABSL_GUARDED_BY(graph_mutex_) = 0;
   std::vector<PeerUse::Share> shares_ ABSL_GUARDED_BY(graph_mutex_);
   std::vector<PeerUse::Share> admitted_ ABSL_GUARDED_BY(graph_mutex_);  // by an addition that is not over

@@ -81,7 +81,8 @@ absl::Status FunctionExpansion::AttachBodies(NodeDef* node) {
 }
 
 absl::StatusOr<std::string> FunctionExpansion::GraphOfBody(const FunctionBody& body,
-                                                           const std::string& function) {
+                                                           const std::string& function,
+                                                           OwnGradients own_gradients) {
   GraphDef def;
   *def.mutable_versions() = def_.versions();
   for (size_t i = 0; i < body.arguments.size(); ++i) {
@@ -110,6 +111,7 @@ absl::StatusOr<std::string> FunctionExpansion::GraphOfBody(const FunctionBody& b
   inner.calling_ = calling_;
   inner.calling_.push_back(function);
   inner.outer_calls_ = inner.calling_.size();
+  inner.own_gradients_ = own_gradients;
   absl::StatusOr<GraphDef> expanded = inner.Expanded();
   num_nodes_ += inner.num_nodes_ + def.node_size();
   num_bytes_ += inner.num_bytes_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "graph/interchange/function_call_ops.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
@@ -136,8 +137,9 @@ class Instantiation {
     if (!positions_.emplace(node.name(), position).second || arguments_.contains(node.name())) {
       return absl::InvalidArgumentError(absl::StrCat("Duplicated node name: '", node.name(), "'"));
     }
-    // The graph of a body has such ops for what is the function's own (function_attachment.cc).
-    if (ops_.Find(node.op()) != nullptr && IsRuntimeOp(node.op())) {
+    // The graph of a body has such ops for what is the function's own (function_attachment.cc), and for
+    // calls.
+    if ((ops_.Find(node.op()) != nullptr && IsRuntimeOp(node.op())) || IsFunctionCallOp(node.op())) {
       return absl::InvalidArgumentError(absl::StrCat(
           node.op(), " '", node.name(), "': its op is one that only the runtime itself may use"));
     }

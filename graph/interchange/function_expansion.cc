@@ -141,6 +141,10 @@ absl::Status FunctionExpansion::Expand(NodeDef node) {
     if (target != strings_.end()) return ExpandRemoteCall(node, target->second);
   }
   if (NamesFunctionOf(library_, node)) WEIR_RETURN_IF_ERROR(AttachBodies(&node));
+  return AddPlain(std::move(node));
+}
+
+absl::Status FunctionExpansion::AddPlain(NodeDef node) {
   if (calling_.size() == outer_calls_) {  // a node of the graph
     *expanded_.add_node() = std::move(node);
     return absl::OkStatus();
@@ -150,6 +154,7 @@ absl::Status FunctionExpansion::Expand(NodeDef node) {
 
 absl::Status FunctionExpansion::ExpandCall(const NodeDef& call, absl::string_view function,
                                            const AttrProtos& attrs) {
+  if (IsKept(function)) return KeepCall(call, function, attrs);
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const FunctionBody> body, Body(call, function, attrs));
   return ExpandCall(call, function, *body);
 }

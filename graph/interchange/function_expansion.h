@@ -96,16 +96,27 @@ class FunctionExpansion {
   bool IsCall(const tensorflow::NodeDef& node) const;
   // Functions of the library that the node's kernel calls.
   absl::Status AttachBodies(tensorflow::NodeDef* node);
-  absl::StatusOr<std::string> GraphOfBody(const FunctionBody& body, const std::string& function);
+  // What becomes of calls of functions that have a gradient of their own in the library.
+  enum class OwnGradients { kExpand, kKeep };
+  absl::StatusOr<std::string> GraphOfBody(const FunctionBody& body, const std::string& function,
+                                          OwnGradients own_gradients = OwnGradients::kExpand);
   absl::Status Expand(tensorflow::NodeDef node);
   absl::Status ExpandCall(const tensorflow::NodeDef& call, absl::string_view function,
                           const AttrProtos& attrs);
   absl::Status ExpandCall(const tensorflow::NodeDef& call, absl::string_view function,
                           const FunctionBody& body);
+  // Adds a call, or a SymbolicGradient, of a function with a gradient of its own as one node, while it is
+  // kept (function_call_ops.h). Its function is `attrs`' and is called `function`.
+  absl::Status KeepCall(const tensorflow::NodeDef& call, absl::string_view function, const AttrProtos& attrs);
+  bool IsKept(absl::string_view function) const {
+    return own_gradients_ == OwnGradients::kKeep && !library_.GradientOf(function).empty();
+  }
+  // Adds what nothing becomes of.
+  absl::Status AddPlain(tensorflow::NodeDef node);
   absl::Status ExpandRemoteCall(const tensorflow::NodeDef& call, const std::string& target);
   absl::Status ExpandGradient(const tensorflow::NodeDef& call);
   // The function that takes a function's arguments and what flows into its results, and gives what flows into
-  // the arguments.
+  // the arguments. It calls functions that have gradients of their own, and those.
   absl::StatusOr<FunctionBody> GradientBody(const FunctionBody& body, const std::string& function);
   absl::Status ExpandIf(const tensorflow::NodeDef& call);
   absl::Status ExpandCase(const tensorflow::NodeDef& call);
@@ -169,6 +180,7 @@ class FunctionExpansion {
   int64_t admitted_bytes_ = 0;        // of held_bytes_ and more
   absl::Status refusal_;              // of more
   absl::flat_hash_map<std::string, std::string> strings_;  // of nodes: see NoteString
+  OwnGradients own_gradients_ = OwnGradients::kExpand;
   // Of the functions that were made nodes, one that has a gradient of its own in the library.
   std::string has_own_gradient_;
   absl::flat_hash_map<std::string, absl::Status> failures_;

@@ -1,10 +1,12 @@
 // SymbolicGradient as the nodes of a function and of its gradient: part of function_expansion.h.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "graph/gradients.h"
 #include "graph/graph_builder.h"
+#include "graph/interchange/function_call_ops.h"
 #include "graph/interchange/function_expansion.h"
 #include "graph/interchange/input_name.h"
 #include "graph/runtime_ops.h"
@@ -44,6 +46,19 @@ absl::StatusOr<Bounds> BoundsOf(const Graph& graph, size_t num_arguments, size_t
   return absl::InvalidArgumentError("a function lacks one of its arguments or results");
 }
 
+// The call that was kept, or its gradient, as the op that stands for it in functions.
+absl::Status MakeCall(NodeDef* node) {
+  if (!IsFunctionCallOp(node->op())) return absl::OkStatus();
+  const bool is_call = node->op() == kFunctionCallOp;
+  const std::string bytes = node->attr().at(kFunctionAttr).s();
+  node->mutable_attr()->erase(kFunctionAttr);
+  node->set_op(is_call ? "PartitionedCall" : "SymbolicGradient");
+  if (!(*node->mutable_attr())["f"].mutable_func()->ParseFromString(bytes)) {
+    return absl::InternalError("the function of a call does not parse");
+  }
+  return absl::OkStatus();
+}
+
 // Gradients flow through these (graph/gradients.h).
 bool CarriesGradient(DType dtype) { return IsFloating(dtype) || IsComplex(dtype); }
 
@@ -74,6 +89,7 @@ absl::Status FunctionExpansion::ExpandGradient(const NodeDef& call) {
   const std::string& name = function->func().name();
   const std::string own = library_.GradientOf(name);
   if (!own.empty()) {
+    if (IsKept(own)) return KeepCall(call, own, function->func().attr());
     WEIR_ASSIGN_OR_RETURN(const auto gradient, Body(call, own, function->func().attr()));
     const AttrProto* const wanted = FindAttr(call, "Tout");
     const size_t num_wanted = wanted == nullptr ? gradient->results.size() : wanted->list().type_size();
@@ -89,19 +105,49 @@ absl::Status FunctionExpansion::ExpandGradient(const NodeDef& call) {
   return ExpandCall(call, absl::StrCat("the gradient of ", name), gradient);
 }
 
+absl::Status FunctionExpansion::KeepCall(const NodeDef& call, absl::string_view function,
+                                         const AttrProtos& attrs) {
+  const std::string other = has_own_gradient_;  // this one's is not lost
+  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const FunctionBody> body, Body(call, function, attrs));
+  has_own_gradient_ = other;
+  WEIR_RETURN_IF_ERROR(CheckArguments(call, *body, InputsOf(call).data.size()));
+  WEIR_RETURN_IF_ERROR(CheckResults(call, *body, "Tout"));
+  NodeDef kept;
+  kept.set_name(call.name());
+  kept.set_op(kFunctionCallOp);
+  kept.set_device(call.device());
+  *kept.mutable_input() = call.input();
+  auto* const takes = (*kept.mutable_attr())["Tin"].mutable_list();
+  for (const FunctionBody::Argument& argument : body->arguments) takes->add_type(argument.type);
+  auto* const gives = (*kept.mutable_attr())["Tout"].mutable_list();
+  for (const tensorflow::DataType type : body->result_types) gives->add_type(type);
+  tensorflow::NameAttrList called;
+  called.set_name(std::string(function));
+  *called.mutable_attr() = attrs;
+  (*kept.mutable_attr())[kFunctionAttr].set_s(called.SerializeAsString());
+  return AddPlain(std::move(kept));
+}
+
 absl::StatusOr<FunctionBody> FunctionExpansion::GradientBody(const FunctionBody& body,
                                                              const std::string& function) {
   const std::string other = std::exchange(has_own_gradient_, "");
-  WEIR_ASSIGN_OR_RETURN(const std::string bytes, GraphOfBody(body, function));
+  WEIR_ASSIGN_OR_RETURN(const std::string bytes, GraphOfBody(body, function, OwnGradients::kKeep));
   const std::string with_own = std::exchange(has_own_gradient_, other);
   if (!with_own.empty()) {
-    return absl::UnimplementedError(absl::StrCat("function '", function, "' calls '", with_own,
-                                                 "', whose gradient is a function of the library: a gradient "
-                                                 "is that of the nodes which calls become"));
+    return absl::UnimplementedError(absl::StrCat(
+        "function '", function, "' has '", with_own,
+        "' as a branch or in a loop, whose gradient is a function of the library: the gradients of "
+        "branches and loops are those of their nodes"));
   }
   tensorflow::GraphDef def;
   if (!def.ParseFromString(bytes)) return absl::InternalError("the body of a function does not parse");
-  GraphBuilder builder(graph_.ops());
+  const bool has_calls = std::any_of(def.node().begin(), def.node().end(),
+                                     [](const NodeDef& node) { return IsFunctionCallOp(node.op()); });
+  std::unique_ptr<OpRegistry> with_calls;
+  if (has_calls) {
+    WEIR_ASSIGN_OR_RETURN(with_calls, WithFunctionCallOps(graph_.ops()));
+  }
+  GraphBuilder builder(has_calls ? *with_calls : graph_.ops());
   ImportOptions options;
   options.max_call_nodes = options.max_call_bytes = 0;  // none is left
   options.lets_runtime_ops_in = true;
@@ -147,6 +193,7 @@ absl::StatusOr<FunctionBody> FunctionExpansion::GradientBody(const FunctionBody&
     if (node->op_name() == kArgOp || node->op_name() == kRetvalOp) continue;
     NodeDef& copy = made.nodes.emplace_back();
     WEIR_RETURN_IF_ERROR(ExportNodeDef(*node, {}, &copy));
+    WEIR_RETURN_IF_ERROR(MakeCall(&copy));
     for (std::string& input : *copy.mutable_input()) input = names.Of(input);
     made.num_bytes += static_cast<int64_t>(copy.ByteSizeLong());
   }

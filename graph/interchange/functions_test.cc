@@ -345,6 +345,30 @@ TEST(FunctionsTest, ACallWithHandlesOnlyIsGatedByThem) {
   EXPECT_EQ((*plain)->FindNode("call/_gate"), nullptr);
 }
 
+// h(a, d) = a + d is the gradient of g(a) = a.
+std::string WithGradientOfItsOwn() {
+  return absl::StrCat(Function("g", {"a"}, "b:output:0", Body("b", "Identity", {"a"})),
+                      Function("h", {"a", "d"}, "b:z:0", Body("b", "Add", {"a", "d"})),
+                      "library { gradient { function_name: 'g' gradient_func: 'h' } }");
+}
+
+TEST(FunctionsTest, AGradientGoesThroughThoseThatFunctionsHaveOfTheirOwn) {
+  for (const bool is_named : {false, true}) {
+    const std::string call =
+        is_named ? Body("c", "g", {"a"}, "") : Body("c", "PartitionedCall", {"a"}, Calls("f", "g"));
+    const auto graph = FromText(
+        absl::StrCat(kPlaceholder, Node("call", "SymbolicGradient", {"x", "x"}, Calls("f", "f")),
+                     Function("f", {"a"}, is_named ? "c:r:0" : "c:output:0", call), WithGradientOfItsOwn()));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    int num_sums = 0;
+    for (const auto& node : (*graph)->nodes()) {
+      EXPECT_FALSE(IsRuntimeOp(node->op_name())) << node->Describe();
+      num_sums += node->op_name() == "Add";
+    }
+    EXPECT_EQ(num_sums, 1);
+  }
+}
+
 struct Refused {
   std::string name;
   std::string graph;
@@ -417,6 +441,14 @@ std::vector<Refused> RefusedGraphs() {
       {"OwnArgumentOfAGradient",
        gradient + Function("f", {"a"}, "c:output:0", Body("c", "_Arg", {}, no_index)), kInvalid,
        "_Arg 'c': its op is one that only the runtime itself may use"},
+      {"KeptCallOfAGradient",
+       gradient +
+           Function(
+               "f", {"a"}, "c:results:0",
+               Body("c", "_FunctionCall", {"a"},
+                    "attr { key: 'Tin' value { list { type: DT_FLOAT } } } attr { key: 'Tout' value { list "
+                    "{ type: DT_FLOAT } } } attr { key: 'function' value { s: 'x' } }")),
+       kInvalid, "_FunctionCall 'c': its op is one that only the runtime itself may use"},
       {"OwnResultOfAGradient", gradient + own_result, kInvalid,
        "_Retval 'c': its op is one that only the runtime itself may use"},
       {"LongList",
@@ -444,6 +476,14 @@ std::vector<Refused> RefusedGraphs() {
       {"NoBranches", absl::StrCat(kPlaceholder, Node("case", "Case", {"x", "x"}, "")), kInvalid,
        "attr 'branches' must be a list of functions"},
       {"NoCondition", Node("if", "If", {}, ""), kInvalid, "has no input"},
+      {"OwnGradientOfABranch",
+       gradient +
+           Function("f", {"a"}, "i:output:0",
+                    Body("p", "Placeholder", {}, "attr { key: 'dtype' value { type: DT_BOOL } }") +
+                        Body("i", "If", {"p:output:0", "a"},
+                             Calls("then_branch", "g") + Calls("else_branch", "g"))) +
+           WithGradientOfItsOwn(),
+       absl::StatusCode::kUnimplemented, "function 'f' has 'g' as a branch or in a loop"},
   };
 }
 

@@ -544,6 +544,7 @@ static absl::Status ImportNodes(const GraphDef& graph_def, const ImportOptions& 
   if (!references.is_needed()) return GraphImport(graph_def, options, failed_calls, graph).Run();
   const GraphDef lowered = references.Lowered();
   WEIR_RETURN_IF_ERROR(GraphImport(lowered, options, failed_calls, graph).Run());
+  references.ForgetShapes(graph);
   references.AddStandIns(graph);
   return absl::OkStatus();
 }

@@ -404,6 +404,21 @@ void ReferenceLowering::FindVariablesOfAnyShape() {
   }
 }
 
+void ReferenceLowering::ForgetShapes(Graph* graph) const {
+  for (const std::string& handle : any_shape_) {
+    const absl::StatusOr<InputName> name = ParseInputName(handle);
+    Node* variable = name.ok() ? graph->FindNode(name->node) : nullptr;
+    // Control flow passes handles on as its first inputs; a loop leads back to itself.
+    for (int left = graph->num_nodes(); variable != nullptr && left > 0; --left) {
+      if (variable->op_name() == "VarHandleOp") {
+        graph->SetAttr(variable, "shape", PartialShape());
+        break;
+      }
+      variable = variable->num_inputs() == 0 ? nullptr : variable->input(0).node;
+    }
+  }
+}
+
 GraphDef ReferenceLowering::Lowered() {
   GraphDef lowered;
   *lowered.mutable_versions() = def_.versions();
@@ -647,8 +662,11 @@ bool ReferenceLowering::CanBeShaped(const Reference& reference) const {
     variable = outside->second.outside;
   }
   // With another number of elements it has another buffer.
-  return !any_shape_.contains(variable) && graph_.ops().Find("Reshape") != nullptr &&
-         graph_.ops().Find("Shape") != nullptr;
+  const Node* const imported = graph_.FindNode(variable);
+  const AttrValue* const shape = imported == nullptr ? nullptr : imported->FindAttr("shape");
+  const bool has_any_shape =
+      any_shape_.contains(variable) || (shape != nullptr && *shape == AttrValue(PartialShape()));
+  return !has_any_shape && graph_.ops().Find("Reshape") != nullptr && graph_.ops().Find("Shape") != nullptr;
 }
 
 // What `reader` reads, in the shape that its input has.

@@ -28,6 +28,9 @@
 //   some values or shapes (Slice, StridedSlice, Transpose...): what follows them is as old as they are.
 //   Neither is a shape given to a variable whose own may change. A feed in place of "v/read" does not reach a
 //   consumer with a read of its own.
+// * An Assign without validate_shape may give a variable any shape, so that its handle declares none. Where
+//   the variable was imported before, its handle forgets the shape that it declared: what is pruned from the
+//   graph after that is inferred anew (graph/rewrite/prune.h).
 // * Who asks for the reference by name ("v:0", "Assign:0") gets the value: a read "NODE/ref_value" is the
 //   output's stand-in (Graph::SetStandIn).
 // * Ops whose handles are references to strings (FIFOQueue, HashTable...) become their successors
@@ -68,6 +71,9 @@ class ReferenceLowering {
   // The GraphDef without references. A node that cannot be rewritten (its op has no counterpart that is
   // registered, or takes a reference and is given a value) stays as it is.
   tensorflow::GraphDef Lowered();
+
+  // After the nodes of Lowered() were added: makes variables that were there before forget their shapes.
+  void ForgetShapes(Graph* graph) const;
 
   // After the nodes of Lowered() were added: tells the graph which outputs have stand-ins.
   void AddStandIns(Graph* graph) const;
@@ -129,7 +135,6 @@ class ReferenceLowering {
   std::string AddGate(const tensorflow::NodeDef& reader, int input, int dtype);
   void FindNodesAfter();
   // Those that an Assign sets without validate_shape: what the variable's own shape says holds no more then.
-  // An Assign that comes in a later GraphDef is too late.
   void FindVariablesOfAnyShape();
   bool RunsAfterUpdate(absl::string_view node) const;
   bool CanBeShaped(const Reference& reference) const;

@@ -5,10 +5,11 @@
 
 #include "absl/status/status.h"
 #include "graph/graph.h"
+#include "graph/interchange/graph_def.h"
 
 namespace weir {
 
-// ImportGraphDef with its defaults; InvalidArgument for what is no GraphDef.
-absl::Status ImportGraphDefText(const std::string& text, Graph* graph);
+// ImportGraphDef; InvalidArgument for what is no GraphDef.
+absl::Status ImportGraphDefText(const std::string& text, Graph* graph, const ImportOptions& options = {});
 
 }  // namespace weir

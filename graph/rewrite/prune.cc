@@ -12,6 +12,13 @@
 namespace weir {
 namespace {
 
+bool HasForgottenShape(const Node& node) {
+  if (node.op_name() != "VarHandleOp" || !node.resource_type(0)) return false;
+  const AttrValue* const declared = node.FindAttr("shape");
+  return declared != nullptr && node.resource_type(0)->shape.has_rank() &&
+         *declared == AttrValue(PartialShape());
+}
+
 class SignaturePruner {
  public:
   explicit SignaturePruner(const Graph& graph)
@@ -201,18 +208,24 @@ class SignaturePruner {
 
   bool IsOutdated(const Node& node) const { return !outdated_.empty() && outdated_[node.id()]; }
 
-  // The shapes of these nodes may come from the value of what is fed. That of a placeholder was never known.
+  // The shapes of these nodes may come from the value of what is fed, where that of a placeholder was never
+  // known, or from that of a variable.
   void FindOutdated() {
-    std::vector<const Node*> open;
+    std::vector<const Node*> open, variables;
     for (const auto& [output, arg] : args_) {
       if (!IsFedPlaceholder(*output.node)) open.push_back(output.node);
     }
+    for (const auto& node : graph_.nodes()) {
+      if (HasForgottenShape(*node)) variables.push_back(node.get());
+    }
+    open.insert(open.end(), variables.begin(), variables.end());
     if (open.empty()) return;
     std::vector<std::vector<const Node*>> consumers(graph_.num_nodes());
     for (const auto& node : graph_.nodes()) {
       for (const Output& input : node->inputs()) consumers[input.node->id()].push_back(node.get());
     }
     outdated_.resize(graph_.num_nodes(), false);
+    for (const Node* variable : variables) outdated_[variable->id()] = true;
     while (!open.empty()) {
       const Node* const node = open.back();
       open.pop_back();
@@ -312,6 +325,11 @@ class SignaturePruner {
 };
 
 }  // namespace
+
+int64_t NumForgottenShapes(const Graph& graph) {
+  return std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                       [](const auto& node) { return HasForgottenShape(*node); });
+}
 
 absl::StatusOr<std::unique_ptr<Graph>> PruneToSignature(const Graph& graph, absl::Span<const Output> feeds,
                                                         absl::Span<const Output> fetches,

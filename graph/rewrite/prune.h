@@ -3,6 +3,7 @@
 // Thread safety: concurrent while nothing changes the graph. The new graph borrows only the registry of ops.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -23,7 +24,8 @@ inline constexpr char kResultsOfCallAttr[] = "_results_of_call";
 // _Retval of index i. A control edge from a fed Placeholder is dropped, since nothing waits for a feed; one
 // from any other fed node still needs that node (both as in TensorFlow). Source locations and
 // requested devices are kept, and shapes too, but for those of nodes that depend on a feed that is no
-// Placeholder: its value may have been known when they were inferred, so they are inferred anew. An _Arg
+// Placeholder, or on a variable that has forgotten its shape: what was known when they were inferred may hold
+// no more, so they are inferred anew. An _Arg
 // takes the device and the shape of what it replaces, so what is fed must fit that shape. A _Retval is
 // colocated with its producer.
 //
@@ -32,5 +34,9 @@ inline constexpr char kResultsOfCallAttr[] = "_results_of_call";
 absl::StatusOr<std::unique_ptr<Graph>> PruneToSignature(const Graph& graph, absl::Span<const Output> feeds,
                                                         absl::Span<const Output> fetches,
                                                         absl::Span<Node* const> targets);
+
+// How many variables (VarHandleOp) declare no shape any more, but did when the nodes that depend on them were
+// inferred: values may have another shape since then (graph/interchange/references.h).
+int64_t NumForgottenShapes(const Graph& graph);
 
 }  // namespace weir

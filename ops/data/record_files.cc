@@ -36,6 +36,8 @@ std::vector<OpDef> RecordFilesOps() {
       File("ExperimentalCSVDataset", "Gives a dataset of the records of files of comma-separated values."),
       File("SqlDataset", "Gives a dataset of the rows that a query gives of an SQLite database."),
       File("LoadDataset", "Gives the dataset that SaveDataset has written."),
+      File("SnapshotDatasetV2",
+           "Gives the dataset, and keeps the elements of its first pass in files for later ones."),
       {.name = "SaveDataset",
        .summary = "Writes the elements of a dataset to files, so that LoadDataset gives it.",
        .infer_shapes = SavedShape,

@@ -19,6 +19,12 @@ Status ReadManyShape(ShapeInference& s) {
   return OkStatus();
 }
 
+Status BatchShape(ShapeInference& s) {
+  const int64_t batch_size = s.attr<int64_t>("batch_size");
+  s.set_output(0, PartialShape({batch_size < 1 ? kUnknown : batch_size}));
+  return OkStatus();
+}
+
 Status RestoreShape(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
   return s.WithRank(1, 0).status();
@@ -45,6 +51,8 @@ std::vector<OpDef> ReadersOps() {
       WithoutGradient("ReaderSerializeStateV2", "Gives where a reader is; only an IdentityReader can say it.",
                       ScalarShape),
       WithoutGradient("ReaderRestoreStateV2", "Puts a reader where another one was.", RestoreShape),
+      WithoutGradient("RecordInput", "Gives batches of the records of TFRecord files in random order.",
+                      BatchShape),
   };
 }
 

@@ -268,6 +268,18 @@ TEST(MonitoredSessionTest, LocalVariablesAreInitialisedByItself) {
   EXPECT_EQ((*session)->session().Run({}, {count.value}).value()[0].scalar<float>(), 7.0f);
 }
 
+// What it adds to the graph says nothing about where variables are.
+TEST(MonitoredSessionTest, MayBeMadeInTheScopeOfAnotherDevice) {
+  TestProgram program({.num_cpus = 2});
+  const auto scope = program.g.DeviceScope("/device:CPU:1");
+  auto session =
+      program.Start({.checkpoint_dir = EmptyDirectory("scope"), .hooks = {StopAtStepHook({.last_step = 2})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const std::unique_ptr<Graph> placed = (*session)->session().PlacedGraph().value();
+  EXPECT_EQ(placed->FindNode("w")->assigned_device().index, 0);
+  EXPECT_TRUE(TrainUntilStop(program, **session).ok());
+}
+
 TEST(MonitoredSessionTest, AChiefInitialisesAsItsScaffoldSays) {
   TestProgram program;
   GraphBuilder& g = program.g;

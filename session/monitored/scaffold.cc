@@ -74,6 +74,8 @@ absl::StatusOr<std::vector<std::string>> Names(Session& session, const Output& r
 
 absl::Status Scaffold::Finalize(GraphBuilder& builder) {
   if (!builder.ok()) return builder.status();
+  // Where the caller adds nodes of its own, this says nothing about variables.
+  const auto no_device = builder.DeviceScope("");
   Graph& graph = builder.graph();
   WEIR_RETURN_IF_ERROR(FillIn(graph, "ready_op", &ready));
   WEIR_RETURN_IF_ERROR(FillIn(graph, "ready_for_local_init_op", &ready_for_local_init));

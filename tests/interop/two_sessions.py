@@ -11,13 +11,13 @@ def numbers(*shape, seed=1):
     return np.random.RandomState(seed).uniform(-1, 1, shape).astype(np.float32)
 
 
-def compare(server, build, steps):
+def compare(server, build, steps, config=None):
     """`steps(session, model)` gives values; the model is what `build()` makes in a graph of its own."""
     results = []
     for target in ("", server.target()):
         with tf.Graph().as_default():
             model = build()
-            with tf.compat.v1.Session(target) as session:
+            with tf.compat.v1.Session(target, config=config) as session:
                 results.append(steps(session, model))
     expected, found = results
     assert len(expected) == len(found)

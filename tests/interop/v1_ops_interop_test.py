@@ -239,10 +239,28 @@ def gradients_of_functions():
     def with_gradient(x):
         return x * x
 
+    @function.Defun(tf.float32)
+    def calls_with_gradient(x):
+        return with_gradient(tf.sin(x)) * 2.0 + with_gradient(x)
+
+    @function.Defun(tf.float32, tf.int32, tf.float32, tf.float32, tf.int32)
+    def gradient_of_two(x, n, y, dx, dn):
+        return dx * 3.0 + x, dn, dx * y
+
+    @function.Defun(tf.float32, tf.int32, tf.float32, grad_func=gradient_of_two)
+    def two(x, n, y):
+        return with_gradient(x) + y, n
+
+    @function.Defun(tf.float32, tf.float32)
+    def calls_two(x, y):
+        a, n = two(x * y, tf.constant(4), calls_with_gradient(y))
+        return a * tf.cast(n, tf.float32) + two(a, n, x)[0]
+
     x, y = tf.constant([0.5, 1.5, -1.0]), tf.constant([2.0, 0.25, 3.0])
     z = f(x, y)[0]
     fetches = [v1.gradients(z, [x, y]), v1.gradients(outer(x), x), v1.gradients(outer(x), x, grad_ys=[tf.constant([1.0, 2.0, 3.0])]),
-               v1.gradients(only_first(x, y)[0], [x, y]), v1.gradients(with_gradient(x), x)]
+               v1.gradients(only_first(x, y)[0], [x, y]), v1.gradients(with_gradient(x), x),
+               v1.gradients(calls_with_gradient(x), x), v1.gradients(calls_two(x, y), [x, y])]
     call = functional_ops.symbolic_gradient(input=[x, y, tf.ones([3]), tf.zeros([3], tf.int32)], Tout=[tf.float32, tf.float32], f=f)
     wrong = functional_ops.symbolic_gradient(input=[x, tf.ones([3])], Tout=[tf.float32], f=f)
     return fetches + [call, wrong]

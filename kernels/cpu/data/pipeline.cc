@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/interchange/dataset_options.h"
 #include "graph/runtime_ops.h"
+#include "kernels/cpu/data/graph_fingerprint.h"
 #include "kernels/cpu/data/pipeline_checks.h"
 #include "kernels/cpu/data/pipeline_rewrites.h"
 
@@ -95,10 +96,13 @@ std::vector<PlainNode> PlainNodesOf(const Pipeline& pipeline, const Needed& need
   return plain;
 }
 
+bool IsHandle(const Tensor& tensor) {
+  return tensor.dtype() == DType::kResource && tensor.shape().is_scalar();
+}
+
 // A handle of DummySeedGenerator stands for nothing that is kept: another one does as well.
 bool IsDummySeedGenerator(const Tensor& tensor) {
-  return tensor.dtype() == DType::kResource && tensor.shape().is_scalar() &&
-         tensor.scalar<ResourceHandle>().type_name == "DummySeedGenerator";
+  return IsHandle(tensor) && tensor.scalar<ResourceHandle>().type_name == "DummySeedGenerator";
 }
 
 absl::Status CheckConstant(const Tensor& tensor, int64_t* num_bytes) {
@@ -139,7 +143,7 @@ absl::StatusOr<std::string> Pipeline::Body() const {
   return PlainGraphBytes(plain);
 }
 
-absl::StatusOr<std::vector<PlainNode>> Pipeline::WithConstants() const {
+absl::StatusOr<std::vector<PlainNode>> Pipeline::WithConstants(Handles handles) const {
   const Needed needed = NeededBy(*this);
   std::vector<PlainNode> plain = PlainNodesOf(*this, needed);
   int64_t num_bytes = 0;
@@ -150,10 +154,26 @@ absl::StatusOr<std::vector<PlainNode>> Pipeline::WithConstants() const {
       plain.push_back({name, "DummySeedGenerator", {}, {}});
       continue;
     }
+    if (handles == Handles::kByName && IsHandle(tensors[i])) {
+      const ResourceHandle& handle = tensors[i].scalar<ResourceHandle>();
+      plain.push_back({name, "_Handle", {}, {{"kind", handle.type_name}, {"called", handle.name}}});
+      continue;
+    }
     WEIR_RETURN_IF_ERROR(CheckConstant(tensors[i], &num_bytes));
     plain.push_back({name, "Const", {}, {{"dtype", tensors[i].dtype()}, {"value", tensors[i]}}});
   }
   return plain;
+}
+
+absl::StatusOr<Pipeline> PipelineOf(const DatasetPtr& dataset) {
+  if (dataset->node() != nullptr) return Pipeline::Of(*dataset);
+  return absl::FailedPreconditionError("the dataset cannot be written as a graph: no node made it");
+}
+
+absl::StatusOr<uint64_t> FingerprintOf(const DatasetPtr& dataset, Pipeline::Handles handles) {
+  WEIR_ASSIGN_OR_RETURN(const Pipeline pipeline, PipelineOf(dataset));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<PlainNode> nodes, pipeline.WithConstants(handles));
+  return GraphFingerprint(nodes);
 }
 
 absl::StatusOr<Tensor> DatasetOfBody(const std::string& body, std::vector<Tensor> arguments,

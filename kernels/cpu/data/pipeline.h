@@ -5,6 +5,7 @@
 // InvalidArgument for graphs that cannot be made into a dataset, and those of the kernels.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,8 +43,10 @@ struct Pipeline {
   // The graph of a function whose arguments are the tensors and whose result is the dataset.
   absl::StatusOr<std::string> Body() const;
   // The graph with the tensors as its constants, which a variant or a handle cannot be: FailedPrecondition.
-  // ResourceExhausted when they take more than FunctionCaller::kMaxConstantBytes.
-  absl::StatusOr<std::vector<PlainNode>> WithConstants() const;
+  // By name, a handle is a node that only says what it is called. ResourceExhausted when they take more than
+  // FunctionCaller::kMaxConstantBytes.
+  enum class Handles { kRefused, kByName };
+  absl::StatusOr<std::vector<PlainNode>> WithConstants(Handles handles = Handles::kRefused) const;
 
   // `files`: of the session.
   absl::StatusOr<DatasetPtr> Make(IteratorContext& context, const std::shared_ptr<FileSystem>& files) const;
@@ -52,6 +55,13 @@ struct Pipeline {
   std::vector<Tensor> tensors;
   Input root;
 };
+
+// That of a dataset. FailedPrecondition for one that no node made.
+absl::StatusOr<Pipeline> PipelineOf(const DatasetPtr& dataset);
+// A number for what the dataset computes (graph_fingerprint.h). Errors: those of PipelineOf and
+// Pipeline::WithConstants.
+absl::StatusOr<uint64_t> FingerprintOf(const DatasetPtr& dataset,
+                                       Pipeline::Handles handles = Pipeline::Handles::kRefused);
 
 // The variant of the dataset that a body makes of the arguments.
 absl::StatusOr<Tensor> DatasetOfBody(const std::string& body, std::vector<Tensor> arguments,

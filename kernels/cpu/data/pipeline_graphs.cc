@@ -8,18 +8,12 @@
 #include "graph/function_bodies.h"
 #include "graph/interchange/dataset_options.h"
 #include "kernels/cpu/data/function_parts.h"
-#include "kernels/cpu/data/graph_fingerprint.h"
 #include "kernels/cpu/data/pipeline.h"
 #include "kernels/device_kernels.h"
 #include "kernels/session_state.h"
 
 namespace weir {
 namespace {
-
-absl::StatusOr<Pipeline> PipelineOf(const DatasetPtr& dataset) {
-  if (dataset->node() != nullptr) return Pipeline::Of(*dataset);
-  return absl::FailedPreconditionError("the dataset cannot be written as a graph: no node made it");
-}
 
 // FailedPrecondition when a function of the pipeline has state: the graph would not have it.
 absl::Status CheckNoState(const Pipeline& pipeline, const OpRegistry& ops) {
@@ -98,9 +92,7 @@ class FromGraph final : public Kernel {
 
 absl::Status DatasetFingerprint(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const DatasetPtr dataset, DatasetInput(context, 0));
-  WEIR_ASSIGN_OR_RETURN(const Pipeline pipeline, PipelineOf(dataset));
-  WEIR_ASSIGN_OR_RETURN(const std::vector<PlainNode> nodes, pipeline.WithConstants());
-  WEIR_ASSIGN_OR_RETURN(const uint64_t fingerprint, GraphFingerprint(nodes));
+  WEIR_ASSIGN_OR_RETURN(const uint64_t fingerprint, FingerprintOf(dataset));
   context.set_output(0, Tensor::Scalar<uint64_t>(fingerprint));
   return absl::OkStatus();
 }

@@ -157,4 +157,12 @@ int64_t Reader::num_units_completed() const {
 
 std::string Reader::ToString() const { return absl::StrCat(kind_, " '", name_, "'"); }
 
+absl::StatusOr<Compression> CompressionOfReader(const std::string& name) {
+  if (name.empty()) return Compression::kNone;
+  if (name == "GZIP") return Compression::kGzip;
+  if (name == "ZLIB") return Compression::kZlib;
+  return absl::InvalidArgumentError(
+      absl::StrCat("compression_type is '", name, "', must be '', 'GZIP' or 'ZLIB'"));
+}
+
 }  // namespace weir

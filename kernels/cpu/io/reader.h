@@ -24,6 +24,7 @@
 #include "graph/types/resource_handle.h"
 #include "kernels/cpu/data_flow/queue.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/input_stream.h"
 
 namespace weir {
 
@@ -87,5 +88,8 @@ class Reader final : public Resource {
   int64_t num_records_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_units_ ABSL_GUARDED_BY(mutex_) = 0;
 };
+
+// What an attr compression_type names; InvalidArgument for what is not known.
+absl::StatusOr<Compression> CompressionOfReader(const std::string& name);
 
 }  // namespace weir

@@ -128,14 +128,6 @@ class FixedLengthRecords final : public RecordSource {
 
 // ---- Handles ----
 
-absl::StatusOr<Compression> CompressionOf(const std::string& name) {
-  if (name.empty()) return Compression::kNone;
-  if (name == "GZIP") return Compression::kGzip;
-  if (name == "ZLIB") return Compression::kZlib;
-  return absl::InvalidArgumentError(
-      absl::StrCat("compression_type is '", name, "', must be '', 'GZIP' or 'ZLIB'"));
-}
-
 template <typename T>
 absl::StatusOr<std::unique_ptr<RecordSource>> FromFile(const std::string& path, FileSystem& files, T layout) {
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files.OpenForReading(path));
@@ -183,7 +175,7 @@ absl::StatusOr<Form> FormOf(const KernelConstruction& construction) {
   }
   if (op == "TFRecordReaderV2") {
     const auto& name = construction.attr<std::string>("compression_type");
-    WEIR_ASSIGN_OR_RETURN(const Compression compression, CompressionOf(name));
+    WEIR_ASSIGN_OR_RETURN(const Compression compression, CompressionOfReader(name));
     return Form{absl::StrCat("TFRecordReader '", name, "'"),
                 [compression](const std::string& path, FileSystem& files) -> absl::StatusOr<Source> {
                   WEIR_ASSIGN_OR_RETURN(auto reader, RecordReader::Open(path, compression, files));

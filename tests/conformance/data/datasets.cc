@@ -310,6 +310,16 @@ void AddSaved(Suite& suite) {
       .TestedElsewhere(kElsewhere)
       .Hostile({path, none}, "Could not find metadata file [/nowhere/at all", attrs(""), Code::kNotFound)
       .Hostile({path, none}, "Unsupported compression_type: SNAPPY.", attrs("SNAPPY"));
+  const auto snapshot = [](const char* compression) {
+    return Numbers({{"reader_func", FunctionName{"f"}},
+                    {"shard_func", FunctionName{"f"}},
+                    {"Treader_func_args", std::vector<DType>{}},
+                    {"Tshard_func_args", std::vector<DType>{}},
+                    {"compression", compression}});
+  };
+  suite.Op("SnapshotDatasetV2")
+      .TestedElsewhere("files: tests/interop/snapshots_interop_test.py")
+      .Hostile({NoValue(), path, none, none}, kNoDataset, snapshot(""));
 }
 
 void AddPatterns(Suite& suite) {

@@ -31,6 +31,14 @@ void AddReadersRecords(Suite& suite) {
   refuse("ReaderResetV2", {});
   refuse("ReaderSerializeStateV2", {});
   refuse("ReaderRestoreStateV2", {Strings({}, {""})});
+  const std::string nowhere = "/nowhere/at all*";
+  suite.Op("RecordInput")
+      .TestedElsewhere("files: tests/interop/snapshots_interop_test.py")
+      .Hostile({}, "must be positive", {{"file_pattern", nowhere}, {"batch_size", 0}})
+      .Hostile({}, "must be positive", {{"file_pattern", nowhere}, {"file_parallelism", -1}})
+      .Hostile({}, "must be positive", {{"file_pattern", nowhere}, {"file_buffer_size", 0}})
+      .Hostile({}, "compression_type is 'LZ4'", {{"file_pattern", nowhere}, {"compression_type", "LZ4"}})
+      .Hostile({}, "/nowhere", {{"file_pattern", nowhere}}, absl::StatusCode::kNotFound);
 }
 
 }  // namespace weir::conformance

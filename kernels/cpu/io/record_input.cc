@@ -1,0 +1,180 @@
+// RecordInput: batches of the records of TFRecord files, in random order, epoch after epoch.
+//
+// An epoch gives each record of the files that match the pattern then once. The files come in a random order,
+// moved on by file_shuffle_shift_ratio of their number in each epoch; the records of file_parallelism of them
+// are mixed in a buffer of file_buffer_size records, out of which they are drawn. As TensorFlow's
+// (core/kernels/record_yielder.h), but in one order for one seed: files are read by whoever asks for a batch,
+// not by threads of their own.
+//
+// Memory: the buffer, whose records are at most kMostBytes, and at most kMostOpen files. Files are those that
+// the session may use (session_files.h), and may be anybody's.
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/io/matching_paths.h"
+#include "kernels/cpu/io/reader.h"
+#include "kernels/cpu/session_files.h"
+#include "kernels/device_kernels.h"
+#include "kernels/formats/record_io.h"
+#include "kernels/session_state.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{256} << 20;
+constexpr int64_t kMostOpen = 256;
+
+struct RecordInputOptions {
+  std::string pattern;
+  int64_t seed = 0;
+  float shift_ratio = 0;
+  int64_t buffer_size = 0;
+  int64_t parallelism = 0;
+  Compression compression = Compression::kNone;
+};
+
+// The records, for all plans of a session. An error is its last word, as in TensorFlow.
+class RecordPool final : public NodeState {
+ public:
+  explicit RecordPool(RecordInputOptions options)
+      : options_(std::move(options)), random_(static_cast<uint64_t>(options_.seed)) {}
+
+  absl::Status Next(FileSystem& files, Cancellation& cancellation, std::string* record) {
+    absl::MutexLock lock(&mutex_);
+    WEIR_RETURN_IF_ERROR(error_);
+    const absl::Status status = Draw(files, cancellation, record);
+    if (!cancellation.is_cancelled()) error_ = status;
+    return status;
+  }
+
+ private:
+  absl::Status Draw(FileSystem& files, Cancellation& cancellation, std::string* record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    WEIR_RETURN_IF_ERROR(Fill(files, cancellation));
+    if (buffer_.empty()) {
+      WEIR_RETURN_IF_ERROR(BeginEpoch(files, cancellation));
+      WEIR_RETURN_IF_ERROR(Fill(files, cancellation));
+    }
+    if (buffer_.empty()) {
+      return absl::NotFoundError(absl::StrCat("Found no records in the files of ", options_.pattern));
+    }
+    std::swap(buffer_[random_() % buffer_.size()], buffer_.back());
+    *record = std::move(buffer_.back());
+    buffer_.pop_back();
+    num_bytes_ -= static_cast<int64_t>(record->size());
+    return absl::OkStatus();
+  }
+
+  absl::Status BeginEpoch(FileSystem& files, Cancellation& cancellation)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    int64_t num_bytes_left = kMostBytesOfPaths;
+    WEIR_ASSIGN_OR_RETURN(
+        paths_, MatchingPaths(files, options_.pattern, PathKinds::kFiles, &num_bytes_left, cancellation));
+    if (paths_.empty()) return absl::NotFoundError(absl::StrCat("Found no files at ", options_.pattern));
+    for (size_t i = paths_.size() - 1; i > 0; --i) std::swap(paths_[i], paths_[random_() % (i + 1)]);
+    const double shift = static_cast<double>(options_.shift_ratio) * static_cast<double>(num_epochs_);
+    const double part = shift - std::floor(shift);
+    const auto first = static_cast<int64_t>(part * static_cast<double>(paths_.size()));
+    std::rotate(paths_.begin(), paths_.begin() + first, paths_.end());
+    ++num_epochs_;
+    next_path_ = 0;
+    return absl::OkStatus();
+  }
+
+  // Until the buffer is full, or the epoch's files are at their ends.
+  absl::Status Fill(FileSystem& files, Cancellation& cancellation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const int64_t most_open = std::min(options_.parallelism, kMostOpen);
+    while (static_cast<int64_t>(buffer_.size()) < options_.buffer_size && num_bytes_ < kMostBytes) {
+      if (cancellation.is_cancelled()) return cancellation.reason();
+      while (static_cast<int64_t>(open_.size()) < most_open && next_path_ < paths_.size()) {
+        WEIR_ASSIGN_OR_RETURN(std::unique_ptr<RecordReader> reader,
+                              RecordReader::Open(paths_[next_path_], options_.compression, files));
+        open_.push_back(std::move(reader));
+        ++next_path_;
+      }
+      if (open_.empty()) return absl::OkStatus();
+      turn_ = (turn_ + 1) % open_.size();
+      std::string record;
+      WEIR_ASSIGN_OR_RETURN(const bool has_record, open_[turn_]->ReadNext(&record));
+      if (!has_record) {
+        open_.erase(open_.begin() + static_cast<ptrdiff_t>(turn_));
+        continue;
+      }
+      num_bytes_ += static_cast<int64_t>(record.size());
+      buffer_.push_back(std::move(record));
+    }
+    return absl::OkStatus();
+  }
+
+  const RecordInputOptions options_;
+  absl::Mutex mutex_;
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
+  int64_t num_epochs_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> paths_ ABSL_GUARDED_BY(mutex_);  // of the epoch
+  size_t next_path_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::unique_ptr<RecordReader>> open_ ABSL_GUARDED_BY(mutex_);
+  size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;  // which of them was read last
+  std::vector<std::string> buffer_ ABSL_GUARDED_BY(mutex_);
+  int64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // in it
+};
+
+class RecordInput final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    RecordInputOptions options = {.pattern = construction.attr<std::string>("file_pattern"),
+                                  .seed = construction.attr<int64_t>("file_random_seed"),
+                                  .shift_ratio = construction.attr<float>("file_shuffle_shift_ratio"),
+                                  .buffer_size = construction.attr<int64_t>("file_buffer_size"),
+                                  .parallelism = construction.attr<int64_t>("file_parallelism")};
+    const int64_t batch_size = construction.attr<int64_t>("batch_size");
+    if (options.buffer_size < 1 || options.parallelism < 1 || batch_size < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("file_buffer_size, file_parallelism and batch_size must be positive, are ",
+                       options.buffer_size, ", ", options.parallelism, " and ", batch_size));
+    }
+    if (!std::isfinite(options.shift_ratio)) {
+      return absl::InvalidArgumentError("file_shuffle_shift_ratio is no number");
+    }
+    WEIR_ASSIGN_OR_RETURN(options.compression,
+                          CompressionOfReader(construction.attr<std::string>("compression_type")));
+    const auto create = [&options] { return std::make_shared<RecordPool>(std::move(options)); };
+    if (construction.session() == nullptr) {
+      return std::make_unique<RecordInput>(create(), batch_size, FilesOf(construction));
+    }
+    WEIR_ASSIGN_OR_RETURN(std::shared_ptr<RecordPool> pool,
+                          construction.session()->FindOrCreate<RecordPool>(
+                              construction.device().name().ToString(), construction.node().name(), create));
+    return std::make_unique<RecordInput>(std::move(pool), batch_size, FilesOf(construction));
+  }
+
+  RecordInput(std::shared_ptr<RecordPool> pool, int64_t batch_size, std::shared_ptr<FileSystem> files)
+      : pool_(std::move(pool)), batch_size_(batch_size), files_(std::move(files)) {}
+
+  bool may_block() const override { return true; }
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(Tensor * records, context.AllocateOutput(0, Shape({batch_size_})));
+    for (std::string& record : records->flat<std::string>()) {
+      WEIR_RETURN_IF_ERROR(pool_->Next(*files_, context.cancellation(), &record));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<RecordPool> pool_;
+  const int64_t batch_size_;
+  const std::shared_ptr<FileSystem> files_;
+};
+
+}  // namespace
+
+void RegisterRecordInputKernels(DeviceKernels& kernels) { kernels.Add<RecordInput>("RecordInput"); }
+
+}  // namespace weir
