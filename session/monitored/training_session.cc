@@ -14,6 +14,7 @@
 #include "session/monitored/ended_job.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
+#include "session/monitored/hooks/collective_fetches.h"
 #include "session/monitored/hooks/step_counter_hook.h"
 #include "session/monitored/hooks/summary_saver_hook.h"
 
@@ -180,7 +181,8 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
     WEIR_RETURN_IF_ERROR(AddChiefHooks(options, &hooks));
   }
   hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
-  if (SavesSummaries(options) && (!options.is_chief || SummaryDirectory(options).empty())) {
+  const bool writes_summaries = options.is_chief && !SummaryDirectory(options).empty();
+  if (SavesSummaries(options) && !writes_summaries && HasCollectives(graph.graph())) {
     hooks.push_back(SummarySaverOf(options, nullptr));
   }
   if (owner != nullptr) hooks.push_back(std::move(owner));

@@ -1,5 +1,7 @@
 #include "session/monitored/hooks/collective_fetches.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 
@@ -30,6 +32,11 @@ bool DependOnCollectives(const std::vector<Output>& outputs) {
     for (const Node* input : node.control_inputs()) visit(input);
   }
   return false;
+}
+
+bool HasCollectives(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const auto& node) { return IsCollective(*node); });
 }
 
 }  // namespace weir

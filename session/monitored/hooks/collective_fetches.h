@@ -9,11 +9,14 @@
 
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/node.h"
 
 namespace weir {
 
 // Whether a step that computes these takes part in a collective for them.
 bool DependOnCollectives(const std::vector<Output>& outputs);
+
+bool HasCollectives(const Graph& graph);
 
 }  // namespace weir
