@@ -96,12 +96,11 @@ class Placer {
       softer.index.reset();
       candidates = Candidates(softer, nodes);
     }
-    if (candidates.empty()) return NoDevice(request, nodes);
+    // What they asked for, though what the whole graph has decided is final.
+    const DeviceName asked = placed == nullptr ? request : MergedRequest(nodes).value_or(request);
+    if (candidates.empty()) return NoDevice(asked, nodes);
     const DeviceName best = Best(candidates);
-    if (keeps_remarks_) {
-      // What they asked for, though what the whole graph has decided is final.
-      NoteElsewhere(nodes, MergedRequest(nodes).value_or(request), is_softened, best);
-    }
+    if (keeps_remarks_) NoteElsewhere(nodes, asked, is_softened, best);
     return best;
   }
 

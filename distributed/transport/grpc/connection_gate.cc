@@ -33,8 +33,6 @@ namespace {
 constexpr size_t kReadBytes = 16 << 10;
 constexpr int kAcceptsAtOnce = 16;
 constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
-// Of a connection that is over, so that its client reads the answers before it meets a reset.
-constexpr absl::Duration kFarewell = absl::Seconds(1);
 constexpr size_t kMaxFarewellBytes = 256 << 10;
 // Between two looks at what strangers with TLS have sent, and at what gRPC keeps of whom.
 constexpr absl::Duration kLook = absl::Milliseconds(50);
@@ -44,8 +42,8 @@ constexpr absl::Duration kWorkOfFloods = absl::Milliseconds(10);
 constexpr int kMostLooking = 50;
 constexpr char kLoudText[] =
     "it sends megabytes before any call of it was let in, and its connection is closed";
-// What gRPC needs to be given a connection is far less.
-constexpr absl::Duration kHandingPatience = absl::Milliseconds(200);
+// Between two looks for connections that are still there at the end.
+constexpr absl::Duration kEndingLook = absl::Milliseconds(200);
 constexpr char kEndlessText[] =
     "it sends without a pause, so that no other connection is taken, and its connection is closed";
 constexpr char kFloodText[] =
@@ -73,13 +71,13 @@ void Abort(int fd) {
   (void)!connect(fd, &nothing, sizeof(nothing));
 }
 
-// Whether `fd` is a connection of one of these clients to our port.
-bool IsConnectionOf(int fd, int port, const std::set<std::string>& clients) {
+// Whether `fd` is a connection of one of these clients (null: of anybody) to our port.
+bool IsConnectionOf(int fd, int port, const std::set<std::string>* clients) {
   sockaddr_storage own{}, client{};
   socklen_t own_size = sizeof(own), client_size = sizeof(client);
   return getpeername(fd, reinterpret_cast<sockaddr*>(&client), &client_size) == 0 &&
          (client.ss_family == AF_INET || client.ss_family == AF_INET6) &&
-         clients.count(AddressText(client)) > 0 &&
+         (clients == nullptr || clients->contains(AddressText(client))) &&
          getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
          absl::EndsWith(AddressText(own), absl::StrCat(":", port));
 }
@@ -88,7 +86,7 @@ bool IsConnectionOf(int fd, int port, const std::set<std::string>& clients) {
 // looked at. (A copy of each for this would cost
 // every task of a large job as many descriptors as it has connections.)
 // Returns those that had one.
-std::set<std::string> AbortConnections(int port, const std::set<std::string>& clients) {
+std::set<std::string> AbortConnections(int port, const std::set<std::string>* clients) {
   std::set<std::string> aborted;
   DIR* const folder = opendir("/proc/self/fd");
   if (folder == nullptr) return aborted;
@@ -154,6 +152,7 @@ absl::StatusOr<std::unique_ptr<ConnectionGate>> ConnectionGate::Listen(const std
 ConnectionGate::~ConnectionGate() {
   Stop();
   AwaitHandler();
+  End();
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
@@ -211,13 +210,30 @@ void ConnectionGate::Stop() {
     hands_on_ = false;
     for (const Admitted& connection : admitted_connections_) close(connection.fd);
     admitted_connections_.clear();
-    const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(handing_mutex_) { return handed_on_.empty(); };
-    if (!handing_mutex_.AwaitWithTimeout(absl::Condition(&is_idle), kHandingPatience)) {
-      AbortConnections(port_, {handed_on_});
-    }
   }
   strangers_.clear();
   num_strangers_ = 0;
+  if (ending_.joinable() || !handing_.joinable()) return;
+  // Without a thread the end takes as long as those connections.
+  absl::StatusOr<std::thread> ending = StartSystemThread([this] { CloseWhatStays(); });
+  if (ending.ok()) ending_ = *std::move(ending);
+}
+
+void ConnectionGate::CloseWhatStays() {
+  absl::Duration pause = kFarewell;
+  absl::MutexLock lock(&end_mutex_);
+  while (!end_mutex_.AwaitWithTimeout(absl::Condition(&has_ended_), pause)) {
+    AbortConnections(port_, nullptr);
+    pause = kEndingLook;
+  }
+}
+
+void ConnectionGate::End() {
+  {
+    absl::MutexLock lock(&end_mutex_);
+    has_ended_ = true;
+  }
+  if (ending_.joinable()) ending_.join();
 }
 
 void ConnectionGate::Wake() {
@@ -380,14 +396,15 @@ void ConnectionGate::CloseEndless() {
     client = handed_on_;
     handed_on_since_ = options_.now();  // once, though it may take a while until gRPC sees it
   }
-  AbortConnections(port_, {client});
+  const std::set<std::string> clients = {client};
+  AbortConnections(port_, &clients);
   if (options_.on_refused) options_.on_refused(Refusal::kProtocol, client, kEndlessText);
 }
 
 void ConnectionGate::CloseFloodsOf(const std::set<std::string>& clients) {
   std::set<std::string> addresses;
   for (const std::string& client : clients) addresses.insert(AddressText(client));
-  const std::set<std::string> aborted = AbortConnections(port_, addresses);
+  const std::set<std::string> aborted = AbortConnections(port_, &addresses);
   if (!options_.on_refused) return;
   // The calls of a connection that broke are given up, too, and its client has done nothing wrong.
   for (const std::string& client : clients) {

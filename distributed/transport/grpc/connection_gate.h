@@ -66,6 +66,9 @@ class ConnectionGate {
   // Far above what those have under way that mean well.
   static constexpr int64_t kMostOpen = 2000;
 
+  // How long connections that are over stay: so that clients read the answers before they meet a reset.
+  static constexpr absl::Duration kFarewell = absl::Seconds(1);
+
   // How long gRPC may read what comes through a connection before it is given the next one.
   static constexpr absl::Duration kLongestHanding = absl::Seconds(5);
 
@@ -101,11 +104,13 @@ class ConnectionGate {
 
   // ResourceExhausted when the system gives no thread.
   absl::Status Start(Handler handler);
-  // Accepts no more, closes the strangers, and hands nothing on any more. A connection that is just handed on
-  // and comes to no end is closed: gRPC's server could not be shut down before.
+  // Accepts no more, closes the strangers, and hands nothing on any more. Connections that are still there
+  // when kFarewell is over are closed, also gRPC's: its server waits for those that send without a pause.
   void Stop();
   // After Stop: waits for the handler.
   void AwaitHandler();
+  // After that, when gRPC's server has ended: closes nothing any more.
+  void End();
 
   // With TLS: a call of that client ("ipv4:127.0.0.1:43210") was let in.
   void OnAdmitted(const std::string& client);
@@ -145,6 +150,8 @@ class ConnectionGate {
   // False when the stranger is one no more: it was let in or closed.
   bool Read(Stranger& stranger);
   void AwaitStop(absl::Duration timeout);
+  // Until End.
+  void CloseWhatStays();
   // Until the next stranger is to be closed, or connections are accepted again.
   int MillisecondsToWait(absl::Time now, absl::Time settles_at) const;
   // Closes the connections of these clients, and tells of it.
@@ -181,6 +188,9 @@ class ConnectionGate {
   std::string handed_on_ ABSL_GUARDED_BY(handing_mutex_);
   absl::Time handed_on_since_ ABSL_GUARDED_BY(handing_mutex_);
   std::thread handing_;
+  absl::Mutex end_mutex_;
+  bool has_ended_ ABSL_GUARDED_BY(end_mutex_) = false;
+  std::thread ending_;
 };
 
 }  // namespace weir

@@ -310,6 +310,7 @@ void GrpcListener::Shutdown() {
   }
   poller_.reset();
   server_.reset();
+  if (gate_ != nullptr) gate_->End();
 }
 
 void GrpcListener::AcceptNext() {
