@@ -97,10 +97,10 @@ class Placer {
       candidates = Candidates(softer, nodes);
     }
     // What they asked for, though what the whole graph has decided is final.
-    const DeviceName asked = placed == nullptr ? request : MergedRequest(nodes).value_or(request);
-    if (candidates.empty()) return NoDevice(asked, nodes);
+    const auto asked = [&] { return placed == nullptr ? request : MergedRequest(nodes).value_or(request); };
+    if (candidates.empty()) return NoDevice(asked(), nodes);
     const DeviceName best = Best(candidates);
-    if (keeps_remarks_) NoteElsewhere(nodes, asked, is_softened, best);
+    if (keeps_remarks_) NoteElsewhere(nodes, asked(), is_softened, best);
     return best;
   }
 
