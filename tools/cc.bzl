@@ -17,29 +17,32 @@ _FEATURES = [
 
 # The precompiled header (tools/precompiled_header.bzl) is made with the flags above. It serves a target with flags of its
 # own only if these define no macros, as another -O does not: the target says so with precompiled = True.
-_PRECOMPILED_COPTS = select({
-    "//tools:without_precompiled_headers": [],
-    "//conditions:default": ["-include", "tools/precompiled.h", "-Winvalid-pch"],
-})
-_PRECOMPILED_DEPS = select({
-    "//tools:without_precompiled_headers": [],
-    "//conditions:default": ["//tools:precompiled"],
-})
+def _precompiled_copts(header):
+    return select({
+        "//tools:without_precompiled_headers": [],
+        "//conditions:default": ["-include", "tools/%s.h" % header, "-Winvalid-pch"],
+    })
 
-def _with_flags(precompiled, copts, features, deps):
+def _precompiled_deps(header):
+    return select({
+        "//tools:without_precompiled_headers": [],
+        "//conditions:default": ["//tools:" + header],
+    })
+
+def _with_flags(header, precompiled, copts, features, deps):
     if precompiled == None:
         precompiled = not copts
     return {
-        "copts": COPTS + copts + (_PRECOMPILED_COPTS if precompiled else []),
-        "deps": deps + (_PRECOMPILED_DEPS if precompiled else []),
+        "copts": COPTS + copts + (_precompiled_copts(header) if precompiled else []),
+        "deps": deps + (_precompiled_deps(header) if precompiled else []),
         "features": _FEATURES + features,
     }
 
 def cc_library(precompiled = None, copts = [], features = [], deps = [], **kwargs):
-    native.cc_library(**dict(kwargs, **_with_flags(precompiled, copts, features, deps)))
+    native.cc_library(**dict(kwargs, **_with_flags("precompiled", precompiled, copts, features, deps)))
 
 def cc_binary(precompiled = None, copts = [], features = [], deps = [], **kwargs):
-    native.cc_binary(**dict(kwargs, **_with_flags(precompiled, copts, features, deps)))
+    native.cc_binary(**dict(kwargs, **_with_flags("precompiled", precompiled, copts, features, deps)))
 
 def cc_test(precompiled = None, copts = [], features = [], deps = [], **kwargs):
-    native.cc_test(**dict(kwargs, **_with_flags(precompiled, copts, features, deps)))
+    native.cc_test(**dict(kwargs, **_with_flags("precompiled_for_tests", precompiled, copts, features, deps)))

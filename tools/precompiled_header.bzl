@@ -26,6 +26,7 @@ def _precompiled_header_impl(ctx):
         user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts,
         source_file = header.path,
         output_file = precompiled.path,
+        quote_include_directories = depset([ctx.label.workspace_root or "."]),
     )
     flags = cc_common.get_memory_inefficient_command_line(
         feature_configuration = features,
@@ -40,7 +41,7 @@ def _precompiled_header_impl(ctx):
             action_name = ACTION_NAMES.cpp_compile,
             variables = variables,
         ),
-        inputs = depset([header], transitive = [toolchain.all_files]),
+        inputs = depset([header] + ctx.files.includes, transitive = [toolchain.all_files]),
         outputs = [precompiled],
         mnemonic = "CppPrecompile",
         progress_message = "Precompiling " + ctx.file.src.short_path,
@@ -52,6 +53,7 @@ precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
         "src": attr.label(allow_single_file = [".h"], mandatory = True),
+        "includes": attr.label_list(allow_files = [".h"]),
         "copts": attr.string_list(),
         "_cc_toolchain": attr.label(default = Label("@bazel_tools//tools/cpp:current_cc_toolchain")),
     },
