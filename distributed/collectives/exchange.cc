@@ -85,4 +85,9 @@ void Exchange::SetStarted() {
   has_started_ = true;
 }
 
+bool Exchange::has_started() const {
+  absl::MutexLock lock(&mutex_);
+  return has_started_;
+}
+
 }  // namespace weir

@@ -74,6 +74,7 @@ class Exchange {
   void EndTake();
   // Start and all that came early have been dealt with.
   void SetStarted();
+  bool has_started() const;
 
   const Id id;
   const std::string name;

@@ -118,7 +118,7 @@ void MemoryLinks::Await(uint64_t generation, absl::FunctionRef<bool()> is_over) 
   somebody_looks_.store(false, std::memory_order_release);
   while (ReadEach(links)) {  // what came while the others still saw that this one looks
   }
-  TellUnnoticed(links);
+  TellUnnoticed(All(generation));  // a link may have been opened meanwhile, and been sent to
 }
 
 void MemoryLinks::TellUnnoticed(const std::vector<LinkRef>& links) {

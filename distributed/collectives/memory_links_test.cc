@@ -127,6 +127,31 @@ TEST_F(MemoryLinksTest, WhoLooksIsNotTold) {
 }
 
 // Neither side misses a message, whenever the other begins and ends to look.
+// Of three: rank 2 offers memory while rank 0 looks at that of rank 1, and is sent something at once.
+TEST_F(MemoryLinksTest, WhoIsLinkedDuringALookIsToldAfterwards) {
+  if (!has_cores_) GTEST_SKIP() << "with one core nobody looks";
+  std::vector<int> told;
+  MemoryLinks looking(
+      3, [](int, uint64_t, const absl::StatusOr<std::string>&) {},
+      [&told](int to, uint64_t) { told.push_back(to); });
+  MemoryLinks early(
+      3, [](int, uint64_t, const absl::StatusOr<std::string>&) {}, [](int, uint64_t) {});
+  MemoryLinks late(
+      3, [](int, uint64_t, const absl::StatusOr<std::string>&) {}, [](int, uint64_t) {});
+  ASSERT_TRUE(looking.Accept(1, kGeneration, early.Offer(0, kGeneration).value()).ok());
+  const SharedMemory::Place place = late.Offer(0, kGeneration).value();
+  ASSERT_TRUE(looking.BeginLook(kGeneration));
+  bool has_sent = false;
+  looking.Await(kGeneration, [&] {
+    if (!std::exchange(has_sent, true)) {
+      EXPECT_TRUE(looking.Accept(2, kGeneration, place).ok());
+      EXPECT_TRUE(looking.Send(2, kGeneration, "header", "bytes"));
+    }
+    return true;
+  });
+  EXPECT_THAT(told, ElementsAre(2));
+}
+
 TEST_F(MemoryLinksTest, NothingIsLost) {
   if (!has_cores_) GTEST_SKIP() << "with one core nobody looks";
   constexpr int kMessages = 3000;

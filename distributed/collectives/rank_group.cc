@@ -106,9 +106,7 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
                                             size(), environment_.Now(), std::move(done));
       exchanges_[id] = exchange;
       early = TakeEarlyLocked(id);
-      for (int rank = 0; rank < size() && gone.ok(); ++rank) {
-        if (presence_[rank] != Presence::kHere) gone = WhyGone(rank, presence_[rank], call.name);
-      }
+      gone = WhyInVainLocked(call.name, early);
     }
   }
   if (!refused.ok()) {
@@ -121,11 +119,15 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
     EndGeneration(generation, absl::AbortedError(absl::StrCat(NameOf(rank_), " has given up collective '",
                                                               name, "': ", reason.message())));
   });
-  if (!gone.ok()) return EndGeneration(generation, gone);
+  if (!gone.ok()) {
+    for (Early& part : early) part.reply(gone);
+    return EndGeneration(generation, gone);
+  }
   const bool looks = !options.is_proxy && IsSmall(exchange->signature) && links_.BeginLook(generation);
   SendAll(exchange, exchange->collective->Start());
   for (Early& part : early) Take(exchange, std::move(part));
   exchange->SetStarted();
+  if (!options.is_proxy) EndIfSomebodyIsGone(*exchange);
   FinishIfComplete(exchange);
   if (!looks) return;
   links_.Look(generation, [this, &exchange] {
@@ -379,6 +381,28 @@ absl::Status RankGroup::WhyGone(int rank, Presence presence, absl::string_view n
                    "' still needs it: every rank must run as many steps as the others, or Join"));
 }
 
+// Of a rank that has gone, and from which nothing has come for it.
+absl::Status RankGroup::WhyInVainLocked(absl::string_view name, absl::Span<const Early> early) const {
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto is_from = [rank](const Early& part) { return part.from == rank; };
+    if (presence_[rank] == Presence::kHere || std::any_of(early.begin(), early.end(), is_from)) continue;
+    return WhyGone(rank, presence_[rank], name);
+  }
+  return absl::OkStatus();
+}
+
+void RankGroup::EndIfSomebodyIsGone(const Exchange& exchange) {
+  absl::Status why;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (int rank = 0; rank < size() && why.ok(); ++rank) {
+      if (presence_[rank] == Presence::kHere || !exchange.collective->Awaits(rank)) continue;
+      why = WhyGone(rank, presence_[rank], exchange.name);
+    }
+  }
+  if (!why.ok()) EndGeneration(exchange.id.first, why);
+}
+
 void RankGroup::NoteGone(int rank, uint64_t generation, Presence presence) {
   absl::Status why;
   {
@@ -392,6 +416,8 @@ void RankGroup::NoteGone(int rank, uint64_t generation, Presence presence) {
     for (const auto& [id, exchange] : exchanges_) {
       // It may have gone because all have joined: this rank is about to hear of it.
       if (exchange->options.is_proxy) continue;
+      // What came early may be all that it needs: it looks itself when it has taken that.
+      if (!exchange->has_started()) continue;
       if (why.ok() && exchange->collective->Awaits(rank)) {
         why = WhyGone(rank, presence_[rank], exchange->name);
       }

@@ -179,6 +179,10 @@ class RankGroup final : public Communicator {
   void NoteGone(int rank, uint64_t generation, Presence presence);
   std::vector<std::shared_ptr<Exchange>> TakeProxiesLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WhyGone(int rank, Presence presence, absl::string_view needed_by) const;
+  absl::Status WhyInVainLocked(absl::string_view name, absl::Span<const Early> early) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of one that has started, about ranks that have gone meanwhile.
+  void EndIfSomebodyIsGone(const Exchange& exchange);
   // What waits for updates, unless it has to go on waiting.
   std::vector<Ended> TakeDeferredLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Tell(const std::vector<Ended>& ended);

@@ -122,14 +122,12 @@ void RankGroup::Barrier(const Call& call, std::function<void(absl::Status)> done
 void RankGroup::Join(const Call& call, std::function<void(absl::StatusOr<int>)> done) {
   int64_t num_begun = 0;
   std::string under_way;
-  std::vector<Key> keys;
   {
     absl::MutexLock lock(&mutex_);
     num_begun = num_begun_;
     for (const auto& [id, exchange] : exchanges_) {
       if (!exchange->options.is_proxy) under_way = exchange->name;
     }
-    for (const auto& [id, parts] : early_) keys.push_back(id.second.first);
   }
   if (!under_way.empty()) {
     return done(
@@ -148,6 +146,12 @@ void RankGroup::Join(const Call& call, std::function<void(absl::StatusOr<int>)> 
         if (!last.ok()) return done(last.status());
         done(last->scalar<int32_t>());
       });
+  // What comes from here on begins its proxies itself.
+  std::vector<Key> keys;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [id, parts] : early_) keys.push_back(id.second.first);
+  }
   std::sort(keys.begin(), keys.end());  // so that a simulation repeats it
   for (const Key& key : keys) BeginProxies(key);
 }

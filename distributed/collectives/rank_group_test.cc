@@ -2,9 +2,12 @@
 #include "distributed/collectives/rank_group.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <set>
+#include <thread>
 
 #include "distributed/collectives/test_group.h"
 #include "gmock/gmock.h"
@@ -293,6 +296,48 @@ TEST(RankGroupTest, ARankThatIsDoneEndsWhatStillNeedsItForGood) {
   }
 }
 
+// The part of rank 1 has come early. When this rank sends its own, rank 1 is complete, and done.
+TEST(RankGroupTest, ARankMayBeDoneBeforeItsEarlyPartIsTaken) {
+  TestGroup group(2);
+  group.Form();
+  const Outcome last = NewOutcome(), outcome = NewOutcome();
+  group[1].AllReduce({"last", {0, 0}}, Numbers(1, 5), Reduction::kSum, false, TestGroup::Into(last));
+  group.DeliverAll();
+  group.on_send = [&](int from, int) {
+    if (from == 0) group[0].OnFinish(1, 7);
+  };
+  group[0].AllReduce({"last", {0, 0}}, Numbers(0, 5), Reduction::kSum, false, TestGroup::Into(outcome));
+  EXPECT_EQ(Value(outcome).num_elements(), 5);
+}
+
+TEST(RankGroupTest, ARankIsMissedThatIsGoneWhenACollectiveBegins) {
+  TestGroup group(3);
+  group.Form();
+  const Outcome outcome = NewOutcome();
+  group.on_send = [&](int from, int) {
+    if (from == 0) group[0].OnFinish(1, 7);
+  };
+  group[0].AllReduce({"one more", {0, 0}}, Numbers(0, 5), Reduction::kSum, false, TestGroup::Into(outcome));
+  ASSERT_TRUE(outcome->has_value());
+  EXPECT_TRUE(absl::IsInvalidArgument(outcome->value().status())) << outcome->value().status();
+}
+
+// Not only the rank itself: who has sent a part to it, too.
+TEST(RankGroupTest, WhoHasSentEarlyIsToldWhoIsDone) {
+  TestGroup group(3);
+  group.Form();
+  const Outcome sender = NewOutcome(), outcome = NewOutcome();
+  group[0].AllReduce({"one more", {0, 0}}, Numbers(0, 5), Reduction::kSum, false, TestGroup::Into(sender));
+  group.DeliverAll();
+  group[2].OnFinish(1, 7);
+  group[2].AllReduce({"one more", {0, 0}}, Numbers(2, 5), Reduction::kSum, false, TestGroup::Into(outcome));
+  for (const Outcome& one : {outcome, sender}) {
+    ASSERT_TRUE(one->has_value());
+    EXPECT_THAT(std::string(one->value().status().message()), HasSubstr("rank 1 (worker:1) is done"));
+    EXPECT_TRUE(absl::IsInvalidArgument(one->value().status())) << one->value().status();
+  }
+}
+
 TEST(RankGroupTest, ARankThatHasSentItsRowsMayLeaveAGather) {
   TestGroup group(3);
   group.Form();
@@ -370,6 +415,56 @@ TEST(RankGroupTest, HostilePartsAreRefused) {
            {{CollectivePart::kContribution, -1, {}}, 200000},
            {{CollectivePart::kContribution, INT64_MAX, {}}, 200000}}) {
     EXPECT_TRUE(absl::IsInvalidArgument(send(part, num_bytes))) << part.segment;
+  }
+}
+
+// Notes the keys of what is sent.
+class NotedLinks final : public RankLinks {
+ public:
+  void Send(int, CollectiveMessage message, Payload, Done done) override {
+    absl::MutexLock lock(&mutex_);
+    keys_.insert(message.key);
+    done_.push_back(std::move(done));
+  }
+  void OnEnd(uint64_t, const absl::Status&) override {}
+  bool has_sent(const Communicator::Key& key) {
+    absl::MutexLock lock(&mutex_);
+    return keys_.contains(key);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::set<Communicator::Key> keys_;
+  std::vector<Done> done_;  // never called
+};
+
+// Whichever comes first. Parts of the other one come in all moments of the join.
+TEST(RankGroupTest, NothingIsMissedThatComesWhileARankJoins) {
+  const Communicator::Key joins = {1, 1}, sums = {0, 0};
+  const CollectiveSignature signature = {
+      .kind = CollectiveSignature::Kind::kAllReduce, .dtype = DType::kFloat32, .dims = {5}};
+  for (int i = 0; i < 3000; ++i) {
+    NotedLinks links;
+    const RefPtr<RankGroup> group(new RankGroup(0, {"worker:0", "worker:1"}, links, RealEnvironment()));
+    group->Begin(7);
+    std::atomic<bool> is_ready = false, joins_now = false;
+    std::thread other([&] {
+      CollectiveMessage message = MessageOf(7, sums, {});
+      message.signature = signature;
+      Payload bytes = *Payload::Allocate(20);
+      is_ready = true;
+      while (!joins_now) {
+      }
+      for (int spin = 0; spin < i % 2000; ++spin) std::atomic_signal_fence(std::memory_order_seq_cst);
+      group->Receive(1, std::move(message), std::move(bytes), [](const absl::Status&) {});
+    });
+    while (!is_ready) {
+    }
+    joins_now = true;
+    group->Join({"join", joins}, [](const absl::StatusOr<int>&) {});
+    other.join();
+    ASSERT_TRUE(links.has_sent(sums)) << i;
+    group->End(absl::AbortedError("over"));
   }
 }
 

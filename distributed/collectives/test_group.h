@@ -79,6 +79,9 @@ class TestGroup {
     return true;
   }
 
+  // Called with each part that is sent, before it is under way.
+  std::function<void(int from, int to)> on_send;
+
   size_t num_under_way() const { return parts_.size(); }
   // Of all parts that were sent.
   int64_t largest_part() const { return largest_part_; }
@@ -111,6 +114,7 @@ class TestGroup {
    public:
     Links(TestGroup& group, int rank) : group_(group), rank_(rank) {}
     void Send(int to, CollectiveMessage message, Payload bytes, Done done) override {
+      if (group_.on_send) group_.on_send(rank_, to);
       WireWriter writer;
       message.EncodeTo(&writer);
       const std::string header = writer.Take();
