@@ -203,6 +203,7 @@ absl::Status MonitoredSession::Begin() {
   // Hooks first: the creator initialises and saves the variables that they make.
   for (const HookPtr& hook : options_.hooks) {
     hook->SetTarget(creator_->target());
+    hook->SetSteps(steps_);
     WEIR_RETURN_IF_ERROR(hook->Begin(graph_));
   }
   WEIR_RETURN_IF_ERROR(creator_->Begin(graph_));
@@ -286,7 +287,9 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
   // A step that fails in every new session would otherwise be tried without end and without a pause.
   for (absl::Duration pause; true; pause = std::clamp(pause * 2, kFirstPause, kLongestPause)) {
     absl::Status status = step();
-    if (!failure_.ok()) return failure_;  // a recovery within it
+    // A recovery within it.
+    if (!failure_.ok()) return failure_;
+    if (!over_.ok()) return over_;
     if (status.ok()) {
       // A peer was lost under a hook, after the step: the step stays done, only the session is made anew.
       const absl::Status lost = std::exchange(lost_under_hook_, absl::OkStatus());
