@@ -31,11 +31,30 @@ static bool UpdatesVariable(const Node& node) {
   return false;
 }
 
+// The first input that is a resource; null without one.
+static const Node* ResourceOf(const Node& node) {
+  for (const Output& input : node.inputs()) {
+    if (input.dtype() == DType::kResource) return input.node;
+  }
+  return nullptr;
+}
+
+static bool BeginsAnew(const Node* handle) {
+  // Identity, Switch and Enter pass handles on. The first input of a Merge comes from outside of its loop.
+  // A graph from elsewhere may have it in another order.
+  constexpr int kMaxHops = 1000;
+  for (int hops = 0; hops < kMaxHops; ++hops) {
+    const Node* const from = ResourceOf(*handle);
+    if (from == nullptr) return handle->FindAttr(kBeginsAnewAttr) != nullptr;
+    handle = from;
+  }
+  return false;
+}
+
 uint64_t UpdateKey(const Node& node) {
-  const auto is_resource = [](const Output& input) { return input.dtype() == DType::kResource; };
-  const bool has_resource =
-      node.op().is_stateful() && std::any_of(node.inputs().begin(), node.inputs().end(), is_resource);
-  if (node.num_outputs() > 0 || !(has_resource || HasAccumulatorHandle(node))) return 0;
+  const Node* const resource = node.op().is_stateful() ? ResourceOf(node) : nullptr;
+  if (node.num_outputs() > 0 || !(resource != nullptr || HasAccumulatorHandle(node))) return 0;
+  if (resource != nullptr && BeginsAnew(resource)) return 0;
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : node.name()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   if (UpdatesVariable(node)) return hash | 1;

@@ -49,6 +49,11 @@ uint64_t UpdateKey(const Node& node);
 // Of another resource otherwise.
 constexpr bool IsUpdateOfVariable(uint64_t key) { return key % 2 == 1; }
 
+// An attr of the handle of a variable that has its first value again in every session, before a step is tried
+// again (local_init of Scaffold): what an earlier attempt has done to it is gone, so its updates are none
+// here.
+inline constexpr char kBeginsAnewAttr[] = "_begins_anew";
+
 // Whether a step was refused because a restore, or an initialisation, is under way; also of an error that
 // came from another task.
 bool IsRefusedByRestore(const absl::Status& status);

@@ -5,6 +5,7 @@
 #include "graph/node_of_graph.h"
 #include "graph/types/status_macros.h"
 #include "ops/variable.h"
+#include "session/executor/update_ledger.h"
 #include "session/monitored/global_step_output.h"
 
 namespace weir {
@@ -64,6 +65,15 @@ absl::Status FillIn(const Graph& graph, const std::string& collection, Output* o
                                                  DTypeName(output->dtype()), ", not string"));
 }
 
+void MarkLocalVariables(Graph& graph) {
+  const auto known = graph.collections().find("local_variables");
+  if (known == graph.collections().end()) return;
+  for (const std::string& handle : known->second) {
+    const absl::StatusOr<Output> output = graph.FindOutput(handle);
+    if (output.ok()) graph.SetAttr(output->node, kBeginsAnewAttr, true);
+  }
+}
+
 absl::StatusOr<std::vector<std::string>> Names(Session& session, const Output& ready) {
   WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values, session.Run({}, {ready}));
   const absl::Span<const std::string> names = values[0].flat<std::string>();
@@ -83,6 +93,7 @@ absl::Status Scaffold::Finalize(GraphBuilder& builder) {
   if (local_init == nullptr && graph.collections().contains("local_variables")) {
     local_init = InitializeLocalVariables(builder);
   }
+  if (local_init != nullptr) MarkLocalVariables(graph);
   WEIR_RETURN_IF_ERROR(FillIn(graph, "init_op", &init));
   if (init == nullptr) {
     WEIR_ASSIGN_OR_RETURN(init, GroupInitializers(builder));
