@@ -15,7 +15,10 @@
 #include "ops/mirrored_variables.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
+#include "session/executor/applied_updates.h"
+#include "session/executor/update_ledger.h"
 #include "session/monitored/global_step_output.h"
+#include "session/monitored/logical_steps.h"
 #include "session/monitored/termination.h"
 
 namespace weir {
@@ -23,6 +26,8 @@ namespace {
 
 // Not that of nodes.
 constexpr int64_t kGroupKey = -1;
+// Of steps on their way from the leader's numbers to those of another rank.
+constexpr uint64_t kAnyWriter = 1;
 // A save of rank 0 is waited for so long.
 constexpr absl::Duration kLongestEnd = absl::Minutes(30);
 
@@ -38,6 +43,7 @@ class BroadcastVariables final : public Hook {
         group_key_(devices.group_key) {}
 
   absl::string_view name() const override { return "BroadcastGlobalVariablesHook"; }
+  void SetSteps(const LogicalSteps& steps) override { steps_ = &steps; }
 
   absl::Status Begin(GraphBuilder& g) override {
     global_step_ = GlobalStep(g).value;
@@ -72,10 +78,12 @@ class BroadcastVariables final : public Hook {
       PrintNotice(absl::StrCat(ranks.NameOf(ranks.rank()), " takes over the variables of ",
                                ranks.NameOf(leader.rank), ", from step ", own_step, " to ", leader.step));
     }
-    WEIR_RETURN_IF_ERROR(leader.rank == ranks.rank() ? SendAll(session) : ReceiveAll(session, leader.rank));
     // Nobody could have done it without this rank's gradients: this rank was in it, and its Run failed.
+    const bool is_done = last_good_step_ >= 0 && leader.step == last_good_step_ + 1;
+    WEIR_RETURN_IF_ERROR(leader.rank == ranks.rank() ? SendAll(session)
+                                                     : ReceiveAll(session, leader.rank, is_done));
     ranks.ForgetTornUpdates();
-    SetLostStepIsDone(last_good_step_ >= 0 && leader.step == last_good_step_ + 1);
+    SetLostStepIsDone(is_done);
     last_good_step_ = leader.step;
     return absl::OkStatus();
   }
@@ -165,10 +173,17 @@ class BroadcastVariables final : public Hook {
     for (size_t i = 0; i < copies_.size(); ++i) {
       WEIR_RETURN_IF_ERROR(Exchange(i, group_.ranks()->rank(), values[i]).status());
     }
-    return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(const AppliedUpdates applied, AppliedUpdates::Decode(session.AppliedUpdates()));
+    const LogicalStep oldest = steps_->Oldest();
+    const std::string text =
+        applied.Renumbered(oldest.writer, oldest.number, kAnyWriter, 0).Encode(UpdateLedger::kMaxMarks);
+    Tensor bytes(DType::kUint8, Shape({static_cast<int64_t>(text.size())}));
+    std::copy(text.begin(), text.end(), bytes.flat<uint8_t>().begin());
+    return ExchangeApplied(group_.ranks()->rank(), bytes).status();
   }
 
-  absl::Status ReceiveAll(Session& session, int root) {
+  // `has_done_one`: the leader's oldest step comes after this rank's.
+  absl::Status ReceiveAll(Session& session, int root, bool has_done_one) {
     Feeds feeds;
     std::vector<TargetRef> assigns;
     for (size_t i = 0; i < copies_.size(); ++i) {
@@ -182,9 +197,31 @@ class BroadcastVariables final : public Hook {
       feeds.push_back({copies_[i].received, value});
       assigns.insert(assigns.end(), copies_[i].assigns.begin(), copies_[i].assigns.end());
     }
-    // What the lost step has applied to the values of before counts as not applied.
+    WEIR_ASSIGN_OR_RETURN(const Tensor bytes, ExchangeApplied(root, Tensor()));
+    const absl::Span<const uint8_t> text = bytes.flat<uint8_t>();
+    WEIR_ASSIGN_OR_RETURN(const AppliedUpdates applied,
+                          AppliedUpdates::Decode({reinterpret_cast<const char*>(text.data()), text.size()}));
+    const LogicalStep oldest = steps_->Oldest();
+    // What the lost step has applied to the values of before counts as not applied, and what it has applied
+    // to the leader's as applied: else this rank would do once more what the leader leaves out.
     Session::RestoreProgress progress;
-    return session.Restore(progress, [&] { return session.Run(feeds, {}, assigns).status(); });
+    return session.Restore(progress, [&]() -> absl::Status {
+      WEIR_RETURN_IF_ERROR(session.Run(feeds, {}, assigns).status());
+      if (oldest.writer == 0) return absl::OkStatus();
+      const int64_t first = oldest.number + static_cast<int64_t>(has_done_one);
+      progress.applied_updates =
+          applied.Renumbered(kAnyWriter, 0, oldest.writer, first).Encode(UpdateLedger::kMaxMarks);
+      return absl::OkStatus();
+    });
+  }
+
+  // What the leader's steps have applied that it may try again, counted from the oldest of them.
+  absl::StatusOr<Tensor> ExchangeApplied(int root, const Tensor& bytes) {
+    const auto instance = static_cast<int64_t>(copies_.size()) + 1;
+    return Wait([&](Communicator& ranks, Communicator::Done done) {
+      ranks.Broadcast(CallFor(instance, "what has been applied"), root, DType::kUint8, bytes,
+                      std::move(done));
+    });
   }
 
   absl::StatusOr<Tensor> Exchange(size_t i, int root, Tensor value) {
@@ -210,6 +247,7 @@ class BroadcastVariables final : public Hook {
   const absl::Duration timeout_;
   const int64_t num_devices_;
   const int64_t group_key_;  // of all ranks' devices
+  const LogicalSteps* steps_ = nullptr;
   Output global_step_;
   std::vector<Copy> copies_;
   std::vector<std::string> schedule_;

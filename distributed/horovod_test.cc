@@ -5,6 +5,9 @@
 #include <thread>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distributed/collectives/rank_group.h"
 #include "distributed/test_replicas.h"
 #include "gmock/gmock.h"
 #include "ops/standard_ops.h"
@@ -235,6 +238,86 @@ TEST_P(HorovodTest, RanksWithDifferentGraphsAreToldTheDifference) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 (worker:1) has key (1, 0): 'AllReduce', "));
     server->Shutdown(status);
   });
+}
+
+// Both ranks try the call again. The leader leaves out what it has done already, so the other rank must, too.
+TEST_P(HorovodTest, AStepBeforeTheOneThatWasLostIsDoneOnceByAll) {
+  MakeCluster(2);
+  std::vector<std::vector<float>> weights(2);
+  std::vector<int64_t> steps(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    GraphBuilder g(StandardOps());
+    const LinearModel model(g);
+    Node* const train =
+        hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, model.loss, GlobalStep(g)).value();
+    const Output loss = hvd->AllReduce(g, model.loss);
+    const auto session = MonitoredTrainingSession(
+        g, {.target = server->target(), .hooks = {hvd->BroadcastGlobalVariablesHook()}});
+    ASSERT_TRUE(session.ok()) << session.status();
+    bool is_lost = false;
+    for (int call = 0; call < 3; ++call) {
+      const Feeds batch = BatchOf(model, rank, call);
+      const absl::Status status = (*session)->RunStepFn([&](MonitoredSession::StepContext& context) {
+        const absl::Status trained = context.RunWithHooks(batch, {}, {train}).status();
+        if (!trained.ok()) return trained;
+        if (rank == 1 && call == 1 && !std::exchange(is_lost, true)) {
+          server->replicas()->ranks()->End(absl::AbortedError("a link is broken"));
+        }
+        return context.RunWithHooks(batch, {loss}).status();
+      });
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    steps[rank] = (*session)->GlobalStep().value();
+    weights[rank] = Values((*session)->session().Run({}, {model.weights.value}).value()[0]);
+    const absl::Status closed = (*session)->Close();
+    EXPECT_TRUE(closed.ok()) << closed;
+    server->Shutdown();
+  });
+  EXPECT_THAT(steps, ElementsAre(3, 3));
+  EXPECT_EQ(weights[0], weights[1]);
+}
+
+// The counter needs nothing of other ranks, so the leader has counted before the step is lost.
+TEST_P(HorovodTest, WhatAStepHasDoneBeforeItWasLostIsDoneOnceByAll) {
+  MakeCluster(2);
+  std::vector<float> counts(2);
+  absl::Notification has_counted;
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    GraphBuilder g(StandardOps());
+    const LinearModel model(g);
+    const ModelVariable counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
+    Node* const count = AssignAddVariableOp(g, counter.handle, Const(g, 1.0f));
+    Node* const train =
+        hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, model.loss, GlobalStep(g)).value();
+    const auto session = MonitoredTrainingSession(
+        g, {.target = server->target(), .hooks = {hvd->BroadcastGlobalVariablesHook()}});
+    ASSERT_TRUE(session.ok()) << session.status();
+    std::thread watch;
+    if (rank == 0) {
+      watch = std::thread([&, &raw = (*session)->session()] {
+        while (raw.Run({}, {counter.value}).value()[0].scalar<float>() < 1)
+          absl::SleepFor(absl::Milliseconds(1));
+        has_counted.Notify();
+      });
+    } else {
+      has_counted.WaitForNotification();
+      server->replicas()->ranks()->End(absl::AbortedError("a link is broken"));
+    }
+    for (int step = 0; step < 2; ++step) {
+      const absl::Status status = (*session)->Run(BatchOf(model, rank, step), {}, {train, count}).status();
+      ASSERT_TRUE(status.ok()) << status;
+      if (watch.joinable()) watch.join();
+    }
+    counts[rank] = (*session)->session().Run({}, {counter.value}).value()[0].scalar<float>();
+    const absl::Status closed = (*session)->Close();
+    EXPECT_TRUE(closed.ok()) << closed;
+    server->Shutdown();
+  });
+  EXPECT_THAT(counts, ElementsAre(2, 2));
 }
 
 // Its variables are of no step. Those of the other rank, which are, count.

@@ -38,6 +38,7 @@ class ForwardingWorker : public Worker {
   absl::Status EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time deadline) override {
     return worker_->EndRestore(id, applied_updates, deadline);
   }
+  std::string AppliedUpdates() override { return worker_->AppliedUpdates(); }
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
     return worker_->ResetContainers(containers, deadline);
   }

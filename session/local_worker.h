@@ -62,6 +62,9 @@ class LocalWorker final : public Worker {
     return absl::OkStatus();
   }
   absl::Status EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time deadline) override;
+  std::string AppliedUpdates() override {
+    return ledger_.Capture([] {});
+  }
   StepOwners* owners() override { return &owners_; }
 
   // As above, for another process: `owner` is the incarnation of its task. Every part of a plan names its

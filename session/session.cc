@@ -436,6 +436,12 @@ absl::Status Session::Restore(RestoreProgress& progress, absl::FunctionRef<absl:
   return absl::OkStatus();
 }
 
+std::string Session::AppliedUpdates() const {
+  std::string all;
+  for (const auto& entry : workers_) all += entry.worker->AppliedUpdates();
+  return all;
+}
+
 void Session::UsePrivateContainers(Graph& graph) {
   for (const auto& node : graph.nodes()) {
     const AttrValue* const container = node->FindAttr("container");

@@ -231,6 +231,9 @@ class Session {
   // not set again if all workers still live, for some may be training on it already. Errors: those of `set`
   // and of the workers.
   absl::Status Restore(RestoreProgress& progress, absl::FunctionRef<absl::Status()> set);
+  // What steps that may be tried again have applied in this process, and what the values contain that were
+  // restored here; RestoreProgress may have it. While no step runs.
+  std::string AppliedUpdates() const;
   // Whether it was called, or NoteRestored was: variables that this session has found are not what training
   // had made of them.
   bool has_restored() const { return has_restored_; }

@@ -151,6 +151,10 @@ class Worker {
     return absl::OkStatus();
   }
 
+  // What steps that may be tried again have applied here (UpdateLedger::Capture). Empty: the worker is not in
+  // this process.
+  virtual std::string AppliedUpdates() { return ""; }
+
   // Where steps are owned by sessions of the process that the worker is in; null for a worker elsewhere.
   virtual StepOwners* owners() { return nullptr; }
 

@@ -79,8 +79,9 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
 // it cannot work together. 3: answers to pushes say windows (inbound_budget.h), and who does not read them is
 // refused again and again; small all-reduces of many ranks and those of several ranks a host take other ways.
 // 4: tensors that are pushed say their turn, for loops of several tasks. 5: rank 0 says which lives form a
-// group of replicas.
-inline constexpr uint64_t kWireProtocol = 5;
+// group of replicas. 6: the replica whose variables the others take over also says what it has applied of the
+// step that is tried again.
+inline constexpr uint64_t kWireProtocol = 6;
 
 // Which Weir a task runs. Requests to join, and their answers, begin with it, in a form that does not change,
 // so that tasks of any two versions can tell what is wrong with them.

@@ -119,4 +119,19 @@ void AppliedUpdates::Settle(uint64_t writer, int64_t below) {
   steps_.erase(steps_.lower_bound({writer, INT64_MIN}), steps_.lower_bound({writer, below}));
 }
 
+AppliedUpdates AppliedUpdates::Renumbered(uint64_t writer, int64_t first, uint64_t other,
+                                          int64_t other_first) const {
+  AppliedUpdates renumbered;
+  for (auto step = steps_.lower_bound({writer, first}); step != steps_.end(); ++step) {
+    const auto& [of, number] = step->first;
+    if (of != writer) break;
+    // As unsigned numbers, for a text may have any; where that goes beyond the largest no step is of the
+    // number.
+    const uint64_t distance = static_cast<uint64_t>(number) - static_cast<uint64_t>(first);
+    const auto other_number = static_cast<int64_t>(static_cast<uint64_t>(other_first) + distance);
+    for (const uint32_t index : step->second) renumbered.Add(other, other_number, *updates_[index]);
+  }
+  return renumbered;
+}
+
 }  // namespace weir

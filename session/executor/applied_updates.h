@@ -42,6 +42,9 @@ class AppliedUpdates {
   // Forgets the writer's steps below this one.
   void Settle(uint64_t writer, int64_t below);
 
+  // What is known of the writer's steps from `first` on, as steps of another writer from `other_first` on.
+  AppliedUpdates Renumbered(uint64_t writer, int64_t first, uint64_t other, int64_t other_first) const;
+
   bool empty() const { return steps_.empty(); }
   size_t num_steps() const { return steps_.size(); }
 

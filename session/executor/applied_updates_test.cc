@@ -74,5 +74,20 @@ TEST(AppliedUpdatesTest, WhatNoWorkerWritesIsRefused) {
   }
 }
 
+TEST(AppliedUpdatesTest, StepsOfOneWriterBecomeThoseOfAnother) {
+  AppliedUpdates applied;
+  applied.Add(7, 4, {{1, 1}});  // before the first one
+  applied.Add(7, 5, {{3, 1}});
+  applied.Add(7, 7, {{3, 2}, {5, 1}});
+  applied.Add(8, 5, {{9, 1}});
+  AppliedUpdates other = applied.Renumbered(7, 5, 11, 100);
+  EXPECT_EQ(other.num_steps(), 2);
+  EXPECT_EQ(other.Take(11, 100), (AppliedUpdates::Updates{{3, 1}}));
+  EXPECT_EQ(other.Take(11, 102), (AppliedUpdates::Updates{{3, 2}, {5, 1}}));
+  // A text may have any numbers.
+  applied.Add(7, INT64_MAX, {{3, 1}});
+  EXPECT_EQ(applied.Renumbered(7, 5, 11, 100).num_steps(), 3);
+}
+
 }  // namespace
 }  // namespace weir

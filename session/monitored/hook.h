@@ -19,6 +19,7 @@
 #include "absl/types/span.h"
 #include "graph/graph_builder.h"
 #include "session/monitored/coordinator.h"
+#include "session/monitored/logical_steps.h"
 #include "session/session.h"
 #include "session/session_target.h"
 
@@ -76,6 +77,8 @@ class Hook {
   virtual absl::string_view name() const { return "a hook"; }
   // Before Begin: what all sessions run on, as long as the hook is used.
   virtual void SetTarget(const SessionTarget&) {}
+  // The same of the numbers of its steps.
+  virtual void SetSteps(const LogicalSteps&) {}
   virtual absl::Status Begin(GraphBuilder&) { return absl::OkStatus(); }
   // Threads that the hook starts with the coordinator are stopped and joined before the session is closed or
   // created again; each session has a coordinator of its own. A thread that does not stop in time finds the

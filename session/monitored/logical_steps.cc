@@ -17,4 +17,11 @@ LogicalStep LogicalSteps::Call::Next() {
   return {steps_.writer_, numbers_[num_begun_++], *steps_.unsettled_.begin()};
 }
 
+LogicalStep LogicalSteps::Oldest() const {
+  if (writer_ == 0) return {};
+  absl::MutexLock lock(&mutex_);
+  const int64_t oldest = unsettled_.empty() ? next_ : *unsettled_.begin();
+  return {writer_, oldest, oldest};
+}
+
 }  // namespace weir

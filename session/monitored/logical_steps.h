@@ -37,9 +37,13 @@ class LogicalSteps {
     size_t num_begun_ = 0;  // in this attempt
   };
 
+  // The oldest step that may be tried again; the next one if there is none. Without a writer: they have no
+  // numbers.
+  LogicalStep Oldest() const;
+
  private:
   const uint64_t writer_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   int64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
   std::set<int64_t> unsettled_ ABSL_GUARDED_BY(mutex_);
 };

@@ -10,6 +10,8 @@
 #include "kernels/environment.h"
 #include "kernels/formats/file_system.h"
 #include "ops/standard_ops.h"
+#include "ops/training/local_steps.h"
+#include "ops/variable.h"
 #include "session/forwarding_worker.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
@@ -538,6 +540,46 @@ TEST(SessionRecoveryTest, AfterARecoveryThatFailedTheSessionIsClosed) {
   EXPECT_FALSE((*session)->should_stop());
   EXPECT_TRUE(absl::IsCancelled((*session)->session().Run({}, {program.loss}).status()));
   EXPECT_EQ((*session)->Close(), status);
+}
+
+// They have their first values again in the new session, and what the lost attempt did to them is gone with
+// it. The model keeps what it did.
+TEST(SessionRecoveryTest, AStepThatIsTriedAgainUpdatesLocalVariablesAgain) {
+  TestProgram program;
+  GraphBuilder& g = program.g;
+  const ModelVariable local =
+      MakeVariable(g, "sum", Tensor::Scalar(0.0f), {.trainable = false, .is_local = true});
+  Node* const once = AssignAddVariableOp(g, local.handle, Const(g, 1.0f));
+  const auto add_two = [&]() -> std::vector<Node*> {
+    return {AssignAddVariableOp(g, local.handle, Const(g, 2.0f))};
+  };
+  Node* const twice = When(g, Const(g, true), add_two, SourceLocation::Current());
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  worker.lose_answer = true;
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train, once, twice}).ok());
+  EXPECT_EQ(worker.num_sessions, 2);
+  EXPECT_EQ((*session)->GlobalStep().value(), 1);
+  EXPECT_EQ((*session)->session().Run({}, {local.value}).value()[0].scalar<float>(), 3);
+}
+
+// It has no session any more.
+TEST(SessionRecoveryTest, AStepThatLearnsThatTrainingIsOverEnds) {
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  worker.lose_next = true;
+  worker.refusal = TrainingIsOverError("the chief is done");
+  const absl::Status status = (*session)->RunStepFn(
+      [&](MonitoredSession::StepContext&) { return (*session)->GlobalStep().status(); });
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_EQ(ExitCodeFor(status), 0);
+  EXPECT_TRUE((*session)->should_stop());
+  EXPECT_TRUE((*session)->Close().ok());
 }
 
 TEST(SessionRecoveryTest, AStepThatFailsInEveryNewSessionIsNotTriedAgainAfterAStop) {
