@@ -224,6 +224,12 @@ int Main(int argc, char** argv) {
   parser.Add("joins", &flags.joins, "how often a task joins and leaves", {.least = 3});
   parser.Add("most_bytes", &flags.most_bytes, "how much memory may grow for each");
   absl::Status status = parser.Parse({argv + 1, argv + argc});
+  if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout) < 0;
+  // A child that cannot be started would be waited for.
+  if (status.ok() && access(flags.weir.c_str(), X_OK) != 0) {
+    status = absl::NotFoundError(
+        absl::StrCat("--weir: no program ", flags.weir, "; `bazel run` starts this where it is"));
+  }
   if (status.ok()) {
     const absl::StatusOr<bool> is_steady = Soak(flags);
     if (is_steady.ok()) return *is_steady ? 0 : 1;

@@ -81,6 +81,7 @@ int Main(int argc, char** argv) {
   parser.Add("until_bad", &flags.until_bad, "end with the first seed that goes wrong");
   parser.Add("trace", &flags.trace, "print all that happens");
   absl::Status status = parser.Parse({argv + 1, argv + argc});
+  if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout) < 0;
   const absl::StatusOr<std::vector<Kind>> kinds = KindsOf(flags.kinds);
   if (status.ok()) status = kinds.status();
   if (!status.ok()) {
