@@ -27,6 +27,18 @@ Status QuotientGradient(GradientContext& g) {
   return SetBroadcastGradients(g, g.Add(divide, {g.grad(0), y}), Neg(g, Mul(g, g.grad(0), z_over_y)));
 }
 
+// Of Igamma, whose derivative by x is the density of the gamma distribution, here as TensorFlow computes it;
+// `grad` flows into it.
+Status IncompleteGammaGradient(GradientContext& g, Output grad) {
+  const Output a = g.input(0), x = g.input(1);
+  // IgammaGradA takes float and double only.
+  const DType wide = x.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  const Output by_a = Cast(g, g.Add("IgammaGradA", {Cast(g, a, wide), Cast(g, x, wide)}), x.dtype());
+  const Output power = Mul(g, Sub(g, a, One(g, a)), g.Add("Log", {x}));
+  const Output by_x = g.Add("Exp", {Sub(g, Sub(g, power, x), g.Add("Lgamma", {a}))});
+  return SetBroadcastGradients(g, Mul(g, by_a, grad), Mul(g, by_x, grad));
+}
+
 // 1 where x is not 0, else 0.
 Output IsNotZero(GradientContext& g, Output x) {
   return Cast(g, g.Add("NotEqual", {x, Zero(g, x)}), x.dtype());
@@ -156,6 +168,11 @@ std::vector<OpDef> ElementwiseOps() {
                const Output slope = g.Add("Polygamma", {Add(g, a, One(g, a)), x});
                return SetBroadcastGradients(g, Output(), Mul(g, slope, g.grad(0)));
              }),
+      Binary("Igamma", "Gives the integral of t^(a-1) exp(-t) from 0 to x, as a part of that to infinity.",
+             [](GradientContext& g) -> Status { return IncompleteGammaGradient(g, g.grad(0)); }),
+      Binary("Igammac", "Gives 1 - Igamma, exact where that is small.",
+             [](GradientContext& g) -> Status { return IncompleteGammaGradient(g, Neg(g, g.grad(0))); }),
+      Binary("IgammaGradA", "Gives the derivative of Igamma by a.", GradientMissing),
       {.name = "ClipByValue",
        .summary = "Gives t, at least clip_value_min and at most clip_value_max; these are scalars or as t.",
        .infer_shapes = ClipShape,

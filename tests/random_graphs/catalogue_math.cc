@@ -222,6 +222,8 @@ void AddMathRows(std::vector<OpRow>* rows) {
   add("Atan2", Floats(), TwoBetween(0.25, 3, -3, 3), 1);
   add("Polygamma", BigFloats(), DrawPolygamma, 1);
   add("Zeta", BigFloats(), DrawZeta, 1);
+  for (const char* op : {"Igamma", "Igammac", "IgammaGradA"})
+    add(op, BigFloats(), TwoBetween(0.5, 9, 0.25, 20), 1);
   add("ClipByValue", Numbers(), DrawClip, 3);
   for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
     add(op, AllIntegers(), TwoThatBroadcast(), 2);

@@ -59,6 +59,10 @@ inline constexpr std::tuple kBinaryTable{
                           }),
     LibraryCall<kFloats>("RandomGammaGrad", 300.0f,
                          []<typename T>(T alpha, T sample) { return T(GammaSampleSlope(alpha, sample)); }),
+    LibraryCall<kFloats>("Igamma", 200.0f, []<typename T>(T a, T x) { return T(LowerGamma(a, x)); }),
+    LibraryCall<kFloats>("Igammac", 200.0f, []<typename T>(T a, T x) { return T(UpperGamma(a, x)); }),
+    LibraryCall<kFloats>("IgammaGradA", 300.0f,
+                         []<typename T>(T a, T x) { return T(LowerGammaSlope(a, x)); }),
     LibraryCall<kFloats>("Zeta", 100.0f, []<typename T>(T x, T q) { return T(Zeta(x, q)); }),
     LibraryCall<kFloats>("Polygamma", 100.0f, []<typename T>(T n, T x) { return T(Polygamma(n, x)); }),
 

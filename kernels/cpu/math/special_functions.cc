@@ -21,6 +21,33 @@ constexpr double kLarge = 10;
 constexpr double kBernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,     5.0 / 66,
                                  -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
 
+// log x - Digamma(x), DLMF 5.11.2. Precondition: x >= kLarge.
+double LogMinusDigamma(double x) {
+  const double square = x * x;
+  double series = 0, power = 1;
+  for (int k = 0; k < 8; ++k) {
+    power *= square;
+    series += kBernoulli[k] / (2 * (k + 1) * power);
+  }
+  return 0.5 / x + series;
+}
+
+// What Stirling's formula for log Gamma(x) lacks, DLMF 5.11.1. Precondition: x >= kLarge.
+double StirlingRest(double x) {
+  double series = 0, power = x;
+  for (int k = 1; k <= 8; ++k) {
+    series += kBernoulli[k - 1] / (2 * k * (2 * k - 1) * power);
+    power *= x * x;
+  }
+  return series;
+}
+
+// log Gamma(1 + a), exact also where 1 + a is rounded. Precondition: 0 <= a < 1.
+double LogGammaOfNext(double a) {
+  const double next = 1 + a;
+  return LogGamma(next) + Digamma(next) * (a - (next - 1));
+}
+
 // A function of the gamma distribution's shape and its derivative by it.
 struct Dual {
   Dual(double value, double slope = 0) : value(value), slope(slope) {}  // NOLINT: a number is constant
@@ -29,21 +56,23 @@ struct Dual {
 Dual operator+(Dual x, Dual y) { return {x.value + y.value, x.slope + y.slope}; }
 Dual operator*(Dual x, Dual y) { return {x.value * y.value, x.slope * y.value + x.value * y.slope}; }
 Dual operator/(Dual x, Dual y) {
-  return {x.value / y.value, (x.slope * y.value - x.value * y.slope) / (y.value * y.value)};
+  const double quotient = x.value / y.value;
+  return {quotient, (x.slope - quotient * y.slope) / y.value};
 }
 
 constexpr int kMostTerms = 5000;
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+bool IsNegligible(double term, double sum) { return std::abs(term) <= kEpsilon * std::abs(sum); }
 bool IsNegligible(Dual term, Dual sum) {
-  constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-  return std::abs(term.value) <= kEpsilon * std::abs(sum.value) &&
-         std::abs(term.slope) <= kEpsilon * std::abs(sum.slope);
+  return IsNegligible(term.value, sum.value) && IsNegligible(term.slope, sum.slope);
 }
 
 // The sum of x^n / ((a + 1) ... (a + n)): DLMF 8.11.4 up to a factor.
-Dual LowerGammaSeries(double a, double x) {
-  Dual sum = 1, term = 1;
+template <typename N>
+N LowerGammaSeries(N a, double x) {
+  N sum = 1, term = 1;
   for (int n = 1; n < kMostTerms; ++n) {
-    term = term * (Dual(x) / Dual(a + n, 1));
+    term = term * (N(x) / (a + N(n)));
     sum = sum + term;
     if (IsNegligible(term, sum)) break;
   }
@@ -51,30 +80,171 @@ Dual LowerGammaSeries(double a, double x) {
 }
 
 // 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)): DLMF 8.9.2, by Lentz's method.
-Dual UpperGammaFraction(double a, double x) {
-  const Dual minus_a(-a, -1);
-  Dual denominator = Dual(x + 1) + minus_a;
-  Dual c = denominator, d = Dual(1) / denominator, fraction = d;
+template <typename N>
+N UpperGammaFraction(N a, double x) {
+  const N minus_a = N(-1) * a;
+  N denominator = N(x + 1) + minus_a;
+  N c = denominator, d = N(1) / denominator, fraction = d;
   for (int n = 1; n < kMostTerms; ++n) {
-    const Dual numerator = Dual(-n) * (Dual(n) + minus_a);
-    denominator = denominator + Dual(2);
-    d = Dual(1) / (numerator * d + denominator);
+    const N numerator = N(-n) * (N(n) + minus_a);
+    denominator = denominator + N(2);
+    d = N(1) / (numerator * d + denominator);
     // In the first step the method begins with an infinite c.
     c = n == 1 ? denominator : denominator + numerator / c;
-    const Dual next = fraction * (c * d);
-    const Dual change = next + Dual(-1) * fraction;
+    const N next = fraction * (c * d);
+    const N change = next + N(-1) * fraction;
     fraction = next;
     if (IsNegligible(change, fraction)) break;
   }
   return fraction;
 }
 
+// The series and the fraction take more terms the larger a is where x is about a; from here on the expansion
+// below is exact with its first terms.
+constexpr double kManyTerms = 1e4;
+
+// How far x is from a: mu = x / a - 1, and mu - log(1 + mu) divided by mu^2, which is 1/2 at mu = 0.
+struct Distance {
+  Distance(double a, double x) : mu((x - a) / a) {
+    // The logarithm by powers of mu / (2 + mu), which is small enough.
+    const double r = mu / (2 + mu);
+    double sum = 0, power = 1;
+    for (int k = 0; k < 20; ++k) {
+      sum += power / (2 * k + 3);
+      power *= r * r;
+    }
+    ratio = (1 - r) / 2 * (1 - r * (1 - r) * sum);
+  }
+  double logarithm() const { return std::log1p(mu); }
+  double mu, ratio;
+};
+bool IsNear(double a, double x) { return x > 0.5 * a && x < 1.5 * a; }
+
+// log(x / a)
+double LogOfQuotient(double a, double x) { return IsNear(a, x) ? std::log1p((x - a) / a) : std::log(x / a); }
+
+// x / a - 1 - log(x / a)
+double Divergence(double a, double x) {
+  if (!IsNear(a, x)) return (x - a) / a - std::log(x / a);
+  const Distance distance(a, x);
+  return distance.mu * distance.mu * distance.ratio;
+}
+
+// x^a e^-x / Gamma(a + 1). Precondition: a > 0, x >= 0.
+double GammaTerm(double a, double x) {
+  if (std::isinf(a) || std::isinf(x)) return 0;
+  if (a < kLarge) return std::exp(a * std::log(x) - x) / std::tgamma(a + 1);
+  return std::exp(-a * Divergence(a, x) - StirlingRest(a)) / (std::sqrt(2 * kPi) * std::sqrt(a));
+}
+
 // The sum of coefficients[k] x^k.
-template <size_t n>
-double Polynomial(const double (&coefficients)[n], double x) {
-  double sum = 0;
-  for (size_t k = n; k-- > 0;) sum = sum * x + coefficients[k];
+template <size_t n, typename N>
+N Polynomial(const double (&coefficients)[n], N x) {
+  N sum = 0;
+  for (size_t k = n; k-- > 0;) sum = sum * x + N(coefficients[k]);
   return sum;
+}
+
+// The coefficients of N. M. Temme's expansion, DLMF 8.12.7: rest(a, eta) is the sum of c_k(eta) a^-k, times
+// exp(-a eta^2 / 2) / sqrt(2 pi a), and c_k(eta) the sum of coefficient[k][n] eta^n. The first ones by which
+// mu is the sum of alpha[n] eta^n, from mu dmu/deta = eta (1 + mu); the others by DLMF 8.12.11.
+struct Expansion {
+  static constexpr int kOrders = 3, kPowers = 18;
+  constexpr Expansion() {
+    double alpha[kPowers + 6] = {0, 1};
+    for (int n = 2; n < kPowers + 6; ++n) {
+      double sum = alpha[n - 1];
+      for (int j = 2; j < n; ++j) sum -= j * alpha[j] * alpha[n + 1 - j];
+      alpha[n] = sum / (n + 1);
+    }
+    double c[kOrders][kPowers + 4] = {{-1.0 / 3}};
+    for (int n = 1; n < kPowers + 4; ++n) c[0][n] = (n + 2) * alpha[n + 2];
+    for (int k = 1; k < kOrders; ++k) {
+      for (int n = 0; n < kPowers + 4 - 2 * k; ++n)
+        c[k][n] = (n + 2) * c[k - 1][n + 2] - c[k - 1][1] * c[0][n];
+    }
+    for (int k = 0; k < kOrders; ++k) {
+      for (int n = 0; n < kPowers; ++n) coefficient[k][n] = c[k][n];
+    }
+  }
+  // The sum of c_k(eta) a^-k.
+  template <typename N>
+  N Sum(N a, N eta) const {
+    N sum = 0;
+    for (int k = kOrders; k-- > 0;) sum = sum / a + Polynomial(coefficient[k], eta);
+    return sum;
+  }
+  double coefficient[kOrders][kPowers] = {};
+};
+constexpr Expansion kExpansion;
+
+// Parts of the gamma distribution.
+struct Parts {
+  double lower, upper;
+};
+
+// Of a large a, with the distribution's term: DLMF 8.12.3 and 8.12.4. Precondition: IsNear(a, x).
+Parts ExpandParts(double a, double x, double term) {
+  const Distance distance(a, x);
+  const double eta = distance.mu * std::sqrt(2 * distance.ratio), y = eta * std::sqrt(a / 2);
+  const double rest = term * std::exp(StirlingRest(a)) * kExpansion.Sum(a, eta);
+  return {std::erfc(-y) / 2 - rest, std::erfc(y) / 2 + rest};
+}
+
+// The derivative of ExpandParts(a, x).lower by a, divided by GammaTerm(a, x).
+double ExpandSlope(double a, double x) {
+  const Distance distance(a, x);
+  const double root = std::sqrt(2 * distance.ratio), eta = distance.mu * root;
+  // At a constant x, a eta^2 / 2 falls by log(x / a), and eta by mu / (eta a), where mu / eta is 1 / root.
+  const Dual sum = kExpansion.Sum(Dual(a, 1), Dual(eta, -1 / (root * a)));
+  const double normal = eta / 2 - 1 / root;
+  const double rest = (distance.logarithm() - 0.5 / a) * sum.value + sum.slope;
+  return std::exp(StirlingRest(a)) * (normal - rest);
+}
+
+// UpperGamma(a, x) as 1 - x^a / Gamma(1 + a) and the rest of the power series (DLMF 8.7.1) for a < 1, x <= 1,
+// where 1 - LowerGamma may have no digits.
+double UpperGammaOfSmall(double a, double x) {
+  const double exponent = a * std::log(x) - LogGammaOfNext(a);
+  double power = 1, sum = 0;
+  for (int n = 1; n < 30; ++n) {
+    power *= -x / n;
+    sum += power / (a + n);
+  }
+  return -std::expm1(exponent) - std::exp(exponent) * a * sum;
+}
+
+// Whether the series is short and exact, not the fraction.
+bool IsForSeries(double a, double x) { return x <= 1 || x <= a; }
+
+// Precondition: a > 0, x >= 0.
+Parts GammaParts(double a, double x) {
+  const double term = GammaTerm(a, x);
+  if (term == 0) return {x > a ? 1.0 : 0.0, x < a ? 1.0 : 0.0};
+  if (a >= kManyTerms) return ExpandParts(a, x, term);
+  if (IsForSeries(a, x)) {
+    const double lower = term * LowerGammaSeries(a, x);
+    if (a >= 1) return {lower, 1 - lower};
+    const double upper = UpperGammaOfSmall(a, x);
+    return {upper < 0.5 ? 1 - upper : lower, upper};
+  }
+  const double upper = term * a * UpperGammaFraction(a, x);
+  return {1 - upper, upper};
+}
+
+// The derivative of LowerGamma(a, x) by a, divided by GammaTerm(a, x): from the series for LowerGamma or the
+// fraction for UpperGamma, term by term. Precondition: a > 0, x > 0, both finite.
+double SlopeByTerm(double a, double x) {
+  if (a >= kManyTerms && IsNear(a, x)) return ExpandSlope(a, x);
+  // log x - Digamma(a + 1): the derivative of the term's logarithm.
+  const double growth =
+      a < kLarge ? std::log(x) - Digamma(a + 1) : LogOfQuotient(a, x) + LogMinusDigamma(a) - 1 / a;
+  if (IsForSeries(a, x)) {
+    const Dual sum = LowerGammaSeries(Dual(a, 1), x);
+    return growth * sum.value + sum.slope;
+  }
+  const Dual fraction = UpperGammaFraction(Dual(a, 1), x);
+  return -(a * growth + 1) * fraction.value - a * fraction.slope;
 }
 
 // A quotient of two polynomials.
@@ -118,27 +288,28 @@ double Digamma(double x) {
   }
   double shift = 0;
   for (; x < kLarge; x += 1) shift += 1 / x;  // DLMF 5.5.2
-  // DLMF 5.11.2
-  const double square = x * x;
-  double series = 0, power = 1;
-  for (int k = 0; k < 8; ++k) {
-    power *= square;
-    series += kBernoulli[k] / (2 * (k + 1) * power);
-  }
-  return std::log(x) - 0.5 / x - series - shift;
+  return std::log(x) - LogMinusDigamma(x) - shift;
 }
 
-// With dP/da from a series where x is small, else with that of 1 - P from a continued fraction; both are
-// divided by the density x^(a-1) e^-x / Gamma(a).
+double LowerGamma(double a, double x) {
+  if (x == 0) return 0;
+  return a > 0 && x > 0 ? GammaParts(a, x).lower : kNan;
+}
+
+double UpperGamma(double a, double x) { return a > 0 && x >= 0 ? GammaParts(a, x).upper : kNan; }
+
+double LowerGammaSlope(double a, double x) {
+  if (x == 0) return 0;
+  if (!(a > 0) || !(x > 0)) return kNan;
+  const double term = GammaTerm(a, x);
+  return term == 0 ? 0 : term * SlopeByTerm(a, x);
+}
+
+// The density x^(a-1) e^-x / Gamma(a) is GammaTerm(a, x) a / x.
 double GammaSampleSlope(double a, double x) {
   if (!(a > 0) || !(x >= 0)) return kNan;
   if (x == 0) return 0;
-  if (x <= 1 || x <= a) {
-    const Dual sum = LowerGammaSeries(a, x);
-    return -x / a * ((std::log(x) - Digamma(a + 1)) * sum.value + sum.slope);
-  }
-  const Dual fraction = UpperGammaFraction(a, x);
-  return x * ((std::log(x) - Digamma(a)) * fraction.value + fraction.slope);
+  return -SlopeByTerm(a, x) * x / a;
 }
 
 double Zeta(double x, double q) {
