@@ -71,6 +71,27 @@ double ScalarAsDouble(const Tensor& tensor) {
   }
 }
 
+template <typename T>
+double RangeCountIn(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  const auto distance = T(limit.scalar<T>() - start.scalar<T>());
+  return std::ceil(static_cast<double>(T(distance / delta.scalar<T>())));
+}
+
+// How many elements a Range has; of floats computed in their own type, as its kernel does. NaN for dtypes
+// that are not read here.
+double RangeCount(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  switch (start.dtype()) {
+    case DType::kFloat32:
+      return RangeCountIn<float>(start, limit, delta);
+    case DType::kHalf:
+      return RangeCountIn<Half>(start, limit, delta);
+    case DType::kBfloat16:
+      return RangeCountIn<Bfloat16>(start, limit, delta);
+    default:
+      return std::ceil((ScalarAsDouble(limit) - ScalarAsDouble(start)) / ScalarAsDouble(delta));
+  }
+}
+
 // ---- Reshaping ----
 
 // The number of elements of a fully known shape, else nullopt.
@@ -262,7 +283,7 @@ std::vector<OpDef> TensorsOps() {
          const double start = ScalarAsDouble(*values[0]), limit = ScalarAsDouble(*values[1]);
          const double delta = ScalarAsDouble(*values[2]);
          if (delta == 0) return InvalidArgumentError("delta must not be 0");
-         const double count = std::ceil((limit - start) / delta);
+         const double count = RangeCount(*values[0], *values[1], *values[2]);
          if (count < 0) {
            return InvalidArgumentError(
                StrCat("start ", start, " does not reach limit ", limit, " in steps of delta ", delta));
