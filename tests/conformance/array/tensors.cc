@@ -43,7 +43,13 @@ void Reshape(Call& call) {
   Index dims = call.in(1).integers();
   int64_t known = 1;
   for (int64_t dim : dims) known *= dim == -1 ? 1 : dim;
-  for (int64_t& dim : dims) dim = dim == -1 ? call.in(0).size() / known : dim;
+  int64_t size = call.in(0).size();
+  if (known == 0) {  // beside a 0, -1 stands for what dimensions that are not 0 leave
+    known = size = 1;
+    for (int64_t dim : dims) known *= dim > 0 ? dim : 1;
+    for (int64_t dim : call.in(0).dims()) size *= dim > 0 ? dim : 1;
+  }
+  for (int64_t& dim : dims) dim = dim == -1 ? size / known : dim;
   call.outputs[0] = call.in(0).WithDims(dims);
 }
 
@@ -217,13 +223,13 @@ void AddRange(Suite& suite) {
       .Hostile({Int(0), Int(5), Int(-1)}, "start >= limit")
       .Hostile({L(kShortest), L(kLongest), L(1)}, "cannot be represented")
       .Hostile({Float(0), Float(1e30), Float(1)}, "represented")
+      .Hostile({Float(-3e38), Float(3e38), Float(1e30)}, "represented")
       .Hostile({Float(0), Float(std::nan("")), Float(1)}, "represented")
       .Hostile({Ints({0, 1}), Int(5), Int(1)}, "each must be a scalar")
       .OutOfMemory({L(0), L(kLongest / 2), L(1)});
 }
 
 void AddShape(Suite& suite) {
-      .Hostile({Float(-3e38), Float(3e38), Float(1e30)}, "represented")
   OpRecord& record = suite.Op("Shape").Reference([](Call& call) {
     for (size_t i = 0; i < call.inputs.size(); ++i) call.outputs[i] = Vector(call.inputs[i].dims());
   });
@@ -306,15 +312,21 @@ void AddReshape(Suite& suite) {
       .Call({Floats({2, 6}), Ints({-1, 3})})
       .Call({Floats({1, 1}), Ints({})})
       .Call({Floats({0, 3}), Longs({3, -1})})
+      .Call({Floats({0, 28, 28}), Ints({0, -1})})
+      .Call({Floats({0, 3}), Ints({-1, 0})})
+      .Call({Floats({0}), Ints({0, -1})})
+      .Call({Floats({4, 0, 6}), Ints({0, -1, 5})})
+      .Call({Floats({0, 0, 5}), Longs({-1, 0, 0})})
       .Call({Any(D::kString, {2, 2}), Ints({4})})
       .Hostile({Floats({2, 3}), Ints({4})}, "6 values")
       .Hostile({Floats({2, 3}), Ints({-1, -1})}, "only one dimension may be -1")
       .Hostile({Floats({2, 3}), Ints({-1, 0})}, "6 values")
-      .Hostile({Floats({0, 3}), Ints({-1, 0})}, "0 values")
       .Hostile({Floats({2, 3}), Ints({-1, 4})}, "6 values")
       .Hostile({Floats({2, 3}), Ints({-2, -3})}, "6 values")
       .Hostile({Floats({2, 3}), Longs({kShortest, -1})}, "6 values")
       .Hostile({Floats({0}), Longs({kLongest, kLongest, 0})}, "0 values")
+      .Hostile({Floats({0}), Longs({-1, 0, -1})}, "only one dimension may be -1")
+      .Hostile({Floats({}), Ints({-1, 0})}, "1 values")
       .Hostile({Floats({2, 3}), Sample(D::kInt32, {2, 3})}, "shape must be a vector")
       .Hostile({Floats({1}), Make(D::kInt32, {300}, std::vector<double>(300, 1))}, "at most 254");
 }
