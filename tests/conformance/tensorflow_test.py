@@ -851,6 +851,10 @@ def test_unicode(call):
     def transcoded(encoding, output, **attrs):
         return lambda: raw.UnicodeTranscode(input=TEXTS, input_encoding=encoding, output_encoding=output, **attrs)
 
+    for controls in (True, False):
+        strict = dict(input=[b"a\x01\x7f"], input_encoding="UTF-8", errors="strict", replace_control_characters=controls)
+        call("UnicodeDecode_strict_%s" % controls, lambda strict=strict: list(raw.UnicodeDecodeWithOffsets(**strict)), differentiate=False)
+    call("UnicodeTranscode_strict", lambda: raw.UnicodeTranscode(output_encoding="UTF-8", **strict), differentiate=False)
     for encoding in ("UTF-8", "utf_16be", "UTF-16-LE", "UTF-32-BE", "UTF-32LE", "US-ASCII", "latin1"):
         for name, attrs in (("plain", {}), ("ignore", dict(errors="ignore", replace_control_characters=True)),
                             ("replace", dict(replacement_char=32, replace_control_characters=True))):
