@@ -4,8 +4,10 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -69,19 +71,24 @@ absl::Status ReadFetchedReferencesLast(const Graph& graph, Graph& pruned) {
   }
   if (reads.empty()) return absl::OkStatus();
   WEIR_ASSIGN_OR_RETURN(const absl::flat_hash_set<const Node*> may_be_dead, MayBeDead(pruned));
-  for (Node* const read : reads) {
-    const auto before = read->control_inputs();
-    std::vector<Node*> updates;
-    for (const auto& node : pruned.nodes()) {
-      const auto inputs = node->inputs();
-      if (!IsUpdate(*node) || may_be_dead.contains(node.get()) ||
-          std::find(inputs.begin(), inputs.end(), read->input(0)) == inputs.end() ||
-          std::find(before.begin(), before.end(), node.get()) != before.end()) {
-        continue;
+  absl::flat_hash_map<Output, std::vector<Node*>> updates_of;  // by the variable's handle
+  for (const Node* read : reads) updates_of.try_emplace(read->input(0));
+  for (const auto& node : pruned.nodes()) {
+    if (!IsUpdate(*node) || may_be_dead.contains(node.get())) continue;
+    for (const Output& input : node->inputs()) {
+      if (const auto known = updates_of.find(input); known != updates_of.end()) {
+        known->second.push_back(node.get());
       }
-      updates.push_back(node.get());
     }
-    for (Node* const update : updates) pruned.AddControlInput(read, update);
+  }
+  for (Node* const read : reads) {
+    std::vector<Node*> before(read->control_inputs().begin(), read->control_inputs().end());
+    absl::flat_hash_set<const Node*> known(before.begin(), before.end());
+    for (Node* const update : updates_of[read->input(0)]) {
+      if (known.insert(update).second) before.push_back(update);
+    }
+    std::vector<Output> inputs(read->inputs().begin(), read->inputs().end());
+    pruned.Connect(read, std::move(inputs), std::move(before));
   }
   return absl::OkStatus();
 }

@@ -6,7 +6,9 @@
 #include "gmock/gmock.h"
 #include "graph/interchange/graph_def.h"
 #include "graph/interchange/test_import.h"
+#include "graph/rewrite/prune.h"
 #include "graph/types/status_macros.h"
+#include "session/fetched_references.h"
 #include "session/test_session.h"
 
 namespace weir {
@@ -80,6 +82,31 @@ TEST_F(ReferencesTest, AFetchedReferenceHasWhatTheStepsUpdatesMade) {
     EXPECT_EQ((*values)[0].scalar<float>(), expected += 16);
   }
   EXPECT_EQ(Fetch("v:0").value(), expected) << "no update runs for a fetch alone";
+}
+
+// All nodes were looked at for each of them: this took minutes.
+TEST_F(ReferencesTest, ManyReferencesAreFetched) {
+  constexpr int kVariables = 30'000;
+  std::string text = Constant("two", 2);
+  for (int i = 0; i < kVariables; ++i) {
+    const std::string name = "v" + std::to_string(i);
+    text += Variable(name) + Node(name + "_set", "Assign", {name, "two"});
+  }
+  const auto graph = GraphFromGraphDefText(text, runtime_->ops());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<Output> reads;
+  std::vector<weir::Node*> targets;
+  for (int i = 0; i < kVariables; ++i) {
+    const std::string name = "v" + std::to_string(i);
+    reads.push_back((*graph)->StandIn({(*graph)->FindNode(name), 0}).value());
+    targets.push_back((*graph)->FindNode(name + "_set"));
+  }
+  const auto pruned = PruneToSignature(**graph, {}, reads, targets);
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  ASSERT_TRUE(ReadFetchedReferencesLast(**graph, **pruned).ok());
+  const auto before = (*pruned)->FindNode(reads.back().node->name())->control_inputs();
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_EQ(before[0]->name(), targets.back()->name());
 }
 
 TEST_F(ReferencesTest, AReferenceIsFetchedAsItsValue) {

@@ -225,6 +225,19 @@ TEST_F(RewritesTest, ReshapesAreJoinedWhereNoErrorIsLost) {
   EXPECT_FALSE(refused.ok());
 }
 
+// Beside a 0, -1 is what the dimensions of the tensor that are not 0 leave.
+TEST_F(RewritesTest, AReshapeToNothingDependsOnTheDimensionsBefore) {
+  const Output x = Input({4, 0, 6});
+  const auto reshape = [&](Output y, std::initializer_list<int32_t> to) {
+    return Op("Reshape", {y, Integers(to)});
+  };
+  const Tensor nothing(DType::kFloat32, {4, 0, 6});
+  const Output open = reshape(reshape(x, {0, 5}), {-1, 0}), closed = reshape(reshape(x, {0, 5}), {0, 7});
+  EXPECT_THAT(Rewritten(x, nothing, {open}), SizeIs(4));
+  EXPECT_EQ(Run({{x, nothing}}, {open}, {})[0].shape(), Shape({5, 0}));
+  EXPECT_THAT(Rewritten(x, nothing, {closed}), ElementsAre("Const", "Reshape"));
+}
+
 // Alone the second Reshape would take any number of rows: 12 elements as [4,3], where [2,3] was promised.
 TEST_F(RewritesTest, AReshapeToSixElementsRefusesTwelveBeforeAnotherLeavesTheNumberOpen) {
   const Output x = Input(PartialShape());

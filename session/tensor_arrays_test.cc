@@ -73,6 +73,28 @@ TEST_F(TensorArraysTest, IndicesTypesAndShapesAreChecked) {
   EXPECT_THAT(ErrorOf(Write(dynamic, 2147483647, Float(1), dynamic->output(1))), HasSubstr("are possible"));
 }
 
+TEST_F(TensorArraysTest, ArraysCountAgainstTheMemoryOfTheirDevice) {
+  const std::unique_ptr<Runtime> small = Runtime::Create({.memory_limit = int64_t{8} << 20}).value();
+  LocalWorker worker(*small, small->task());
+  Node* const dynamic = Array(0, {{"dynamic_size", true}});
+  Node* const array = Array(40'000);
+  Node* const gradient =
+      g_.AddNode("TensorArrayGradV3", {array->output(0), array->output(1)}, {{"source", "g"}});
+  const Output large = Array(1 << 20)->output(1), fits = Array(20'000)->output(1);
+  const Output grown = Write(dynamic, 1 << 20, Float(1), dynamic->output(1));
+  ASSERT_TRUE(g_.ok()) << g_.status();
+  const auto limited = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
+  for (const Output& output : {large, grown, gradient->output(1)}) {
+    const absl::Status status = limited->Run({}, {output}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << output.node->Describe() << status;
+  }
+  // What ended has been given back.
+  for (int step = 0; step < 20; ++step) {
+    const auto result = limited->Run({}, {fits});
+    ASSERT_TRUE(result.ok()) << result.status();
+  }
+}
+
 TEST_F(TensorArraysTest, AGradientAddsWhatIsWrittenAndIsFoundAgain) {
   Node* const array = Array(2);
   const Output flow = Write(array, 1, Float(2), Write(array, 0, Float(1), array->output(1)));

@@ -79,13 +79,31 @@ TEST_F(TensorListsTest, ListsCountAgainstTheMemoryOfTheirDevice) {
   const Output reserved = Reserve(1 << 20);
   const Output grown = Set(Reserve(0), 1 << 20, Float(1), {{"resize_if_index_out_of_bounds", true}});
   const Output resized = g_.AddOp("TensorListResize", {Reserve(0), Int(1 << 20)});
+  const Output highest = Const(Tensor::Vector<int32_t>({1 << 20}));
+  const Output row = Const(Tensor::Vector<float>({1}));
+  const Output scattered = g_.AddOp("TensorListScatter", {row, highest, Scalars()});
+  const Output of_length =
+      g_.AddOp("TensorListScatterV2", {row, Const(Tensor::Vector<int32_t>({0})), Scalars(), Int(1 << 20)});
+  const Output into_existing = g_.AddOp("TensorListScatterIntoExistingList", {Reserve(0), row, highest});
+  const Output no_elements = Const(Tensor::Vector<int32_t>({0}));
+  const Output empty_rows = g_.AddOp("Fill", {Const(Tensor::Vector<int32_t>({1 << 20, 0})), Float(0)});
+  const Output of_tensor = g_.AddOp("TensorListFromTensor", {empty_rows, no_elements});
+  const Output nothing = Const(Tensor(D::kFloat32, Shape({0})));
+  const Output lengths =
+      g_.AddOp("Fill", {Const(Tensor::Vector<int32_t>({1 << 17})), Const(Tensor::Scalar<int64_t>(0))});
+  const Output split = g_.AddOp("TensorListSplit", {nothing, no_elements, lengths});
+  const Output half = Reserve(1 << 16);
+  const Output joined = g_.AddOp("TensorListConcatLists", {half, half}, kFloats);
   const Output counted = g_.AddOp("Shape", {few}), length = Length(Reserve(1 << 10));
   ASSERT_TRUE(g_.ok()) << g_.status();
   const auto limited = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
-  for (const Output& output : {g_.AddOp("Shape", {many}), Length(reserved), Length(grown), Length(resized)}) {
+  for (const Output& output :
+       {g_.AddOp("Shape", {many}), Length(reserved), Length(grown), Length(resized), Length(scattered),
+        Length(of_length), Length(into_existing), Length(of_tensor), Length(split), Length(joined)}) {
     const auto session = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
     const absl::Status status = session->Run({}, {output}).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted)
+        << output.node->input(0).node->Describe() << ": " << status;
   }
   // What ended has been given back.
   for (int step = 0; step < 20; ++step) {

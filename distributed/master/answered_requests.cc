@@ -78,7 +78,7 @@ void AnsweredRequests::Answer(const Key& key, IncomingCall& call, absl::StatusOr
     kept = std::make_shared<const Kept>(Kept{Own(reply), PeerUse::Share()});
   }
   std::vector<std::shared_ptr<IncomingCall>> waiting;
-  Reply dropped;
+  Reply dropped, forgotten, too_old;  // destroyed without the lock
   std::shared_ptr<ClientCall> client;
   {
     absl::MutexLock lock(&mutex_);
@@ -86,6 +86,7 @@ void AnsweredRequests::Answer(const Key& key, IncomingCall& call, absl::StatusOr
     waiting.swap(request.waiting);
     client.swap(request.client);
     request.is_over = true;
+    if (is_large && request.is_forgotten) forgotten.swap(kept);
     request.answer = kept;
     if (is_large && kept != nullptr) {
       dropped = DropLarge(key.session);
@@ -93,8 +94,11 @@ void AnsweredRequests::Answer(const Key& key, IncomingCall& call, absl::StatusOr
     }
     over_.push_back(key);
     if (over_.size() > kMaxRequests) {
-      requests_.erase(over_.front());
+      const Key oldest = std::move(over_.front());
       over_.pop_front();
+      const auto large = large_of_.find(oldest.session);
+      if (large != large_of_.end() && *large->second == oldest) too_old = DropLarge(oldest.session);
+      requests_.erase(oldest);
     }
   }
   for (const auto& repetition : waiting) repetition->Reply(reply);
@@ -105,6 +109,9 @@ void AnsweredRequests::Forget(const std::string& session) {
   Reply dropped;  // declared first: destroyed without the lock
   absl::MutexLock lock(&mutex_);
   dropped = DropLarge(session);
+  for (auto& [key, request] : requests_) {
+    if (!request.is_over && key.session == session) request.is_forgotten = true;
+  }
 }
 
 bool AnsweredRequests::DropOldest() {

@@ -63,7 +63,8 @@ class AnsweredRequests {
   // The answer of a request that has begun: to `call` and to all repetitions.
   void Answer(const Key& key, IncomingCall& call, absl::StatusOr<Frame> reply);
 
-  // A session is closed: nobody asks for its large answer again.
+  // A session is closed: nobody asks for its large answers again, and those that are still to come are not
+  // kept.
   void Forget(const std::string& session);
 
   // Drops the large answer that has been kept longest, with its room. False: none is kept.
@@ -78,6 +79,7 @@ class AnsweredRequests {
   struct Request {
     Reply answer;  // null: under way, or not kept any more
     bool is_over = false;
+    bool is_forgotten = false;           // its session was closed while it was under way
     std::shared_ptr<ClientCall> client;  // while it is under way
     std::vector<std::shared_ptr<IncomingCall>> waiting;
   };

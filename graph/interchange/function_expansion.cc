@@ -97,7 +97,10 @@ absl::StatusOr<GraphDef> FunctionExpansion::Expanded() {
     if (status.ok()) continue;
     // Calls that failed are counted all the same: what an import costs is bounded.
     held_bytes_ = held_bytes;
-    for (int i = begin; i < expanded_.node_size(); ++i) names_.erase(expanded_.node(i).name());
+    for (int i = begin; i < expanded_.node_size(); ++i) {
+      names_.erase(expanded_.node(i).name());
+      strings_.erase(expanded_.node(i).name());
+    }
     expanded_.mutable_node()->DeleteSubrange(begin, expanded_.node_size() - begin);
     names_.insert(node.name());
     *expanded_.add_node() = node;
@@ -377,14 +380,19 @@ void FunctionExpansion::NoteString(const NodeDef& node) {
     const auto known = strings_.find(node.input(0));
     if (known == strings_.end()) return;
     std::string value = known->second;
-    strings_[node.name()] = std::move(value);
-    return;
+    return HoldString(node.name(), std::move(value));
   }
   const AttrProto* const value = node.op() == "Const" ? FindAttr(node, "value") : nullptr;
   if (value == nullptr || value->tensor().dtype() != tensorflow::DT_STRING) return;
   if (value->tensor().string_val_size() != 1 || value->tensor().tensor_shape().dim_size() > 0) return;
   const std::string& text = value->tensor().string_val(0);
-  if (text.size() <= kLongest) strings_[node.name()] = text;
+  if (text.size() <= kLongest) HoldString(node.name(), text);
+}
+
+// Many nodes may pass on one string: each copy counts as the nodes do, and is admitted with the next one.
+void FunctionExpansion::HoldString(const std::string& node, std::string value) {
+  held_bytes_ += static_cast<int64_t>(2 * sizeof(std::string) + node.size() + value.size());
+  strings_[node] = std::move(value);
 }
 
 absl::Status FunctionExpansion::Add(const NodeDef& call, absl::string_view op, const std::string& name,

@@ -145,6 +145,7 @@ class FunctionExpansion {
   static Source ResultOf(const std::string& result, const Region& region);
   // Remembers the value of a node that is a constant string, or the Identity of one.
   void NoteString(const tensorflow::NodeDef& node);
+  void HoldString(const std::string& node, std::string value);
   // The node that stands where the call was.
   absl::Status AddResult(const tensorflow::NodeDef& call, const std::vector<std::string>& outputs,
                          const std::vector<tensorflow::DataType>& types,

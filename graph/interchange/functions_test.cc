@@ -562,6 +562,38 @@ TEST(FunctionsTest, WhatCallsBecomeIsAdmittedWhileItGrows) {
   EXPECT_EQ(FromText(DoublingFunctions(90), options).status().message(), "no room");
 }
 
+// Strings that may name a device are kept for each node that passes one on.
+TEST(FunctionsTest, StringsThatCallsPassOnAreAdmitted) {
+  constexpr int kCopies = 2000, kLength = 1000;
+  const auto admitted = [&](int length) {
+    int64_t num_bytes = 0;
+    ImportOptions options;
+    options.admit_tensors = [&](int64_t more) {
+      num_bytes += more;
+      return absl::OkStatus();
+    };
+    const std::string type = "attr { key: 'T' value { type: DT_STRING } }";
+    std::string body = Body(
+        "s0", "Const", {},
+        absl::StrCat("attr { key: 'dtype' value { type: DT_STRING } } attr { key: 'value' value { tensor { "
+                     "dtype: DT_STRING tensor_shape {} string_val: '",
+                     std::string(length, 'x'), "' } } }"));
+    std::string before = "s0:output:0";
+    for (int i = 1; i <= kCopies; ++i) {
+      const std::string name = absl::StrCat("s", i);
+      body += Body(name, "Identity", {before}, type);
+      before = absl::StrCat(name, ":output:0");
+    }
+    body += Body("out", "Identity", {"a", absl::StrCat("^s", kCopies)});
+    const std::string text =
+        absl::StrCat(kPlaceholder, Node("call", "f", {"x"}, ""), Function("f", {"a"}, "out:output:0", body));
+    const auto graph = FromText(text, options);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    return num_bytes;
+  };
+  EXPECT_GT(admitted(kLength) - admitted(1), kCopies * (kLength - 1));
+}
+
 // A few bytes of names stand for many: the inputs of one node, each with the name of another.
 TEST(FunctionsTest, LongNamesOfInputsAreRefusedBeforeTheyFillTheMemory) {
   const std::string name(10'000, 'n');

@@ -199,7 +199,7 @@ class GraphImport {
       if (!skip_reasons_[i].ok()) left_out.push_back(i);
     }
     if (left_out.empty()) return;
-    const std::vector<std::vector<int>> consumers = Consumers();
+    const std::vector<std::vector<int>> consumers = Consumers(/*through_loops=*/true);
     for (size_t next = 0; next < left_out.size(); ++next) {
       for (int consumer : consumers[left_out[next]]) {
         if (!skip_reasons_[consumer].ok()) continue;
@@ -238,11 +238,12 @@ class GraphImport {
     }
   }
 
-  std::vector<std::vector<int>> Consumers() const {
+  // Of each node, once for each edge. Without `through_loops` those that close a loop do not count.
+  std::vector<std::vector<int>> Consumers(bool through_loops) const {
     std::vector<std::vector<int>> consumers(def_.node_size());
     for (int i = 0; i < def_.node_size(); ++i) {
       for (const Edge& edge : edges_[i]) {
-        if (edge.producer >= 0) consumers[edge.producer].push_back(i);
+        if (edge.producer >= 0 && (through_loops || !edge.closes_loop)) consumers[edge.producer].push_back(i);
       }
     }
     return consumers;
@@ -259,27 +260,19 @@ class GraphImport {
       for (const Edge& edge : edges_[i]) num_pending[i] += edge.producer >= 0 && !edge.closes_loop;
       if (num_pending[i] == 0) ready.push(i);
     }
-    const std::vector<std::vector<int>> consumers = Consumers();
+    const std::vector<std::vector<int>> consumers = Consumers(/*through_loops=*/false);
     std::vector<int> order;
     while (!ready.empty()) {
       const int i = ready.top();
       ready.pop();
       order.push_back(i);
       for (int consumer : consumers[i]) {
-        // A loop's back edge was not counted; every other edge was, each time it occurs.
-        if (!skip_reasons_[consumer].ok() || ClosesLoop(i, consumer)) continue;
+        if (!skip_reasons_[consumer].ok()) continue;
         if (--num_pending[consumer] == 0) ready.push(consumer);
       }
     }
     if (static_cast<int>(order.size()) < num_wanted) return Cycle(num_pending);
     return order;
-  }
-
-  bool ClosesLoop(int producer, int consumer) const {
-    return absl::EndsWith(def_.node(producer).op(), "NextIteration") &&
-           std::any_of(edges_[consumer].begin(), edges_[consumer].end(), [producer](const Edge& edge) {
-             return edge.producer == producer && edge.closes_loop;
-           });
   }
 
   // Walks back from a pending node, from pending producer to pending producer, until one comes a second time.
@@ -398,26 +391,27 @@ class GraphImport {
     WEIR_ASSIGN_OR_RETURN(spec.attrs, Attrs(node, op));
     std::vector<Output> data;
     absl::flat_hash_set<const Node*> before;
+    // The end of a loop is not there yet: the value that enters the loop has its type and stands in for it.
+    const auto entering = std::find_if(edges_[i].begin(), edges_[i].end(), [](const Edge& edge) {
+      return !edge.is_control && !edge.closes_loop;
+    });
+    const Output stand_in = entering == edges_[i].end() ? Output() : Source(*entering, Output());
     for (const Edge& edge : edges_[i]) {
       if (edge.is_control) {
         Node* const source = edge.existing != nullptr ? edge.existing : added_[edge.producer];
         if (before.insert(source).second) spec.control_inputs.push_back(source);
       } else {
-        data.push_back(Source(edge, i));
+        data.push_back(Source(edge, stand_in));
       }
     }
     WEIR_ASSIGN_OR_RETURN(spec.inputs, GroupInputs(op, spec.attrs, data));
     return spec;
   }
 
-  Output Source(const Edge& edge, int consumer) const {
+  Output Source(const Edge& edge, Output stand_in) const {
     if (edge.existing != nullptr) return {edge.existing, edge.output};
-    if (added_[edge.producer] != nullptr) return {added_[edge.producer], edge.output};
-    // The end of a loop is not there yet: the value that enters the loop has its type and stands in for it.
-    for (const Edge& other : edges_[consumer]) {
-      if (!other.is_control && !other.closes_loop) return Source(other, consumer);
-    }
-    return {};
+    Node* const added = added_[edge.producer];
+    return added == nullptr ? stand_in : Output{added, edge.output};
   }
 
   absl::Status CloseLoops(int i) {

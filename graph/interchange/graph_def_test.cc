@@ -148,6 +148,20 @@ TEST(GraphDefTest, LoopsCloseThroughNextIteration) {
   EXPECT_EQ((*back)->FindNode("m")->input(1).name(), "n:0");
 }
 
+// Each back edge was looked for among all inputs of the Merge: this took minutes.
+TEST(GraphDefTest, AMergeMayHaveManyInputs) {
+  constexpr int kEach = 400'000;
+  std::vector<std::string> inputs(kEach, "e");
+  inputs.resize(2 * kEach, "n");
+  const std::string num = absl::StrCat(
+      "attr { key: 'T' value { type: DT_FLOAT } } attr { key: 'N' value { i: ", 2 * kEach, " } }");
+  const auto graph = FromText(Node("a", "Placeholder", {}, kFloatType) +
+                              Node("e", "Enter", {"a"}, "attr { key: 'frame_name' value { s: 'f' } }") +
+                              Node("m", "Merge", inputs, num) + Node("n", "NextIteration", {"m"}));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ((*graph)->FindNode("m")->input(2 * kEach - 1).name(), "n:0");
+}
+
 TEST(GraphDefTest, CyclesNameTheirNodes) {
   EXPECT_EQ(ErrorOf(Node("x", "Placeholder", {}, kFloatType) + Node("a", "Add", {"x", "c"}) +
                     Node("b", "Identity", {"a"}) + Node("c", "Identity", {"b"}) +

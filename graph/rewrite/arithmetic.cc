@@ -407,11 +407,16 @@ class Simplifier {
     if (ReshapeKeepsShape(x.shape(), node.output_shape(0))) return ReplaceBy(node, x);
     Node* const inner = Producer(node, 0, "Reshape");
     if (inner == nullptr || ConstantValue(inner->input(1)) == nullptr) return false;
+    const std::optional<std::vector<int64_t>> dims = ConstantIntegers(node.input(1));
+    if (!dims) return false;
+    // Beside a 0, -1 depends on which dimensions the tensor has, not on how many elements.
+    const auto asks_for = [&](int64_t dim) {
+      return std::find(dims->begin(), dims->end(), dim) != dims->end();
+    };
+    if (asks_for(0) && asks_for(-1)) return false;
     // What a shape that is known fits was checked when the node was made. The second shape counts as it is
     // asked for: what it leaves open, -1, was inferred from the first.
     if (!inner->input(0).shape().is_fully_known()) {
-      const std::optional<std::vector<int64_t>> dims = ConstantIntegers(node.input(1));
-      if (!dims) return false;
       const absl::StatusOr<PartialShape> asked = PartialShape::FromDims(*dims);
       if (!asked.ok() || !SecondReshapeChecksFirst(inner->output_shape(0), *asked)) return false;
     }

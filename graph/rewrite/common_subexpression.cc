@@ -14,8 +14,28 @@
 namespace weir {
 namespace {
 
-// Enough of a constant to tell most of them apart; equality looks at all of it.
-constexpr size_t kHashedBytes = 64;
+// Enough of a constant to tell most of them apart: bytes, and strings, at either end. Equality looks at all.
+constexpr size_t kHashedBytes = 64, kHashedStrings = 16;
+
+size_t HashOfEnds(absl::string_view bytes) {
+  const absl::string_view end = bytes.substr(bytes.size() - std::min(kHashedBytes, bytes.size()));
+  return absl::HashOf(bytes.size(), bytes.substr(0, kHashedBytes), end);
+}
+
+size_t HashOf(const Tensor& tensor) {
+  const size_t type = absl::HashOf(static_cast<int>(tensor.dtype()), tensor.num_elements());
+  if (IsPlainBytes(tensor.dtype())) {
+    const auto num_bytes = static_cast<size_t>(tensor.num_bytes());
+    return absl::HashOf(type, HashOfEnds({static_cast<const char*>(tensor.data()), num_bytes}));
+  }
+  if (tensor.dtype() != DType::kString) return type;
+  const auto strings = tensor.flat<std::string>();
+  size_t hash = type;
+  for (size_t i = 0; i < std::min(kHashedStrings, strings.size()); ++i) {
+    hash = absl::HashOf(hash, HashOfEnds(strings[i]), HashOfEnds(strings[strings.size() - 1 - i]));
+  }
+  return hash;
+}
 
 size_t HashOf(const AttrValue& value) {
   if (const auto* text = value.get_if<std::string>()) return absl::HashOf(*text);
@@ -24,12 +44,7 @@ size_t HashOf(const AttrValue& value) {
   if (const auto* flag = value.get_if<bool>()) return absl::HashOf(*flag);
   if (const auto* dtype = value.get_if<DType>()) return absl::HashOf(static_cast<int>(*dtype));
   if (const auto* numbers = value.get_if<std::vector<int64_t>>()) return absl::HashOf(*numbers);
-  if (const auto* tensor = value.get_if<Tensor>()) {
-    const size_t type = absl::HashOf(static_cast<int>(tensor->dtype()), tensor->num_elements());
-    if (!IsPlainBytes(tensor->dtype())) return type;
-    const size_t num_bytes = std::min(kHashedBytes, static_cast<size_t>(tensor->num_bytes()));
-    return absl::HashOf(type, absl::string_view(static_cast<const char*>(tensor->data()), num_bytes));
-  }
+  if (const auto* tensor = value.get_if<Tensor>()) return HashOf(*tensor);
   return value.value().index();
 }
 

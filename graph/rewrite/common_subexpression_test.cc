@@ -1,5 +1,9 @@
 #include "graph/rewrite/common_subexpression.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "graph/graph_builder.h"
 #include "graph/shape_inference.h"
 #include "gtest/gtest.h"
@@ -64,6 +68,35 @@ TEST_F(CommonSubexpressionTest, EqualConstantsBecomeOne) {
   EXPECT_EQ(second->input(0).name(), "one:0");
   EXPECT_EQ(second->input(1).name(), "two:0");
   EXPECT_EQ(g_.graph().FindNode("uno"), nullptr);
+}
+
+// All had one hash, and each was compared with all before it: this took minutes.
+TEST_F(CommonSubexpressionTest, ManyConstantsAreToldApartByTheirStringsAndTheirLastNumbers) {
+  constexpr int kEach = 60'000;
+  for (int i = 0; i < kEach; ++i) {
+    g_.AddOp("Const", {}, {{"value", Tensor::Scalar(absl::StrCat(i))}, {"dtype", DType::kString}});
+    std::vector<float> numbers(40);
+    numbers.back() = static_cast<float>(i);
+    const Tensor tensor = Tensor::FromSpan<float>(Shape({40}), numbers);
+    g_.AddOp("Const", {}, {{"value", tensor}, {"dtype", DType::kFloat32}});
+  }
+  Merged("none");
+  EXPECT_EQ(g_.graph().num_nodes(), 2 * kEach);
+}
+
+TEST_F(CommonSubexpressionTest, EqualStringsBecomeOne) {
+  const auto constant = [this](std::initializer_list<std::string> texts, absl::string_view name) {
+    return g_.AddOp("Const", {}, {{"value", Tensor::Vector<std::string>(texts)}, {"dtype", DType::kString}},
+                    name);
+  };
+  const std::string a(200, 'a');
+  std::string b = a;
+  b[100] = 'b';
+  constant({a, ""}, "one");
+  constant({a, ""}, "uno");
+  constant({b, ""}, "two");
+  EXPECT_EQ(Merged("uno"), nullptr);
+  EXPECT_EQ(g_.graph().num_nodes(), 2);
 }
 
 TEST_F(CommonSubexpressionTest, WhatDiffersStays) {

@@ -211,7 +211,8 @@ struct AnyFtrlRule {
   static constexpr int kArrays = 3;                       // var, accum, linear
   static constexpr int kScalars = has_shrinkage ? 5 : 4;  // the learning rate, l1, l2, its power, shrinkage
   static WEIR_HOST_DEVICE bool AreRefused(const UpdateScalars<T>& scalars) {
-    return !(*scalars.at[0] > 0 && *scalars.at[1] >= 0 && *scalars.at[2] >= 0 && *scalars.at[3] <= 0 &&
+    const bool is_rate = *scalars.at[0] > 0 || (scalars.flag && *scalars.at[0] == 0);
+    return !(is_rate && *scalars.at[1] >= 0 && *scalars.at[2] >= 0 && *scalars.at[3] <= 0 &&
              (!has_shrinkage || *scalars.at[kScalars - 1] >= 0));
   }
   static WEIR_HOST_DEVICE AnyFtrlRule Of(const UpdateScalars<T>& scalars) {

@@ -164,10 +164,11 @@ struct NamesOf<FtrlV2Rule<T>> {
 
 // What the CPU's kernel says of scalars that the rule refuses.
 template <typename T, bool has_shrinkage>
-absl::Status WhyRefused(const AnyFtrlRule<T, has_shrinkage>*, absl::Span<const Tensor> scalars) {
+absl::Status WhyRefused(const AnyFtrlRule<T, has_shrinkage>*, absl::Span<const Tensor> scalars,
+                        bool multiply_linear_by_lr) {
   std::vector<T> values;
   for (const Tensor& scalar : scalars) values.push_back(scalar.flat<T>()[0]);
-  return rules::AnyFtrl<T, has_shrinkage>::Check(values.data());
+  return rules::AnyFtrl<T, has_shrinkage>::Check(values.data(), multiply_linear_by_lr);
 }
 
 template <typename Rule>
@@ -227,8 +228,8 @@ class Apply final : public CudaKernel {
       return LaunchUpdates<Rule>(stream(), kernels(), Names::kRule, scalars, flag_, {&updated, 1}, place);
     };
     if constexpr (kChecksScalars<Rule>) {
-      const auto explain = [](absl::Span<const Tensor> on_host, const DataError&) {
-        return WhyRefused(static_cast<const Rule*>(nullptr), on_host);
+      const auto explain = [flag = flag_](absl::Span<const Tensor> on_host, const DataError&) {
+        return WhyRefused(static_cast<const Rule*>(nullptr), on_host, flag);
       };
       return Check(context, scalars, explain, launch);
     } else {

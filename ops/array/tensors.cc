@@ -71,6 +71,27 @@ double ScalarAsDouble(const Tensor& tensor) {
   }
 }
 
+template <typename T>
+double RangeCountIn(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  const auto distance = T(limit.scalar<T>() - start.scalar<T>());
+  return std::ceil(static_cast<double>(T(distance / delta.scalar<T>())));
+}
+
+// How many elements a Range has; of floats computed in their own type, as its kernel does. NaN for dtypes
+// that are not read here.
+double RangeCount(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  switch (start.dtype()) {
+    case DType::kFloat32:
+      return RangeCountIn<float>(start, limit, delta);
+    case DType::kHalf:
+      return RangeCountIn<Half>(start, limit, delta);
+    case DType::kBfloat16:
+      return RangeCountIn<Bfloat16>(start, limit, delta);
+    default:
+      return std::ceil((ScalarAsDouble(limit) - ScalarAsDouble(start)) / ScalarAsDouble(delta));
+  }
+}
+
 // ---- Reshaping ----
 
 // The number of elements of a fully known shape, else nullopt.
@@ -84,22 +105,34 @@ Status CannotReshape(const PartialShape& from, const PartialShape& to) {
       StrCat("element counts differ: tensor is ", from.ToString(), ", shape is ", to.ToString()));
 }
 
-// Fills in the one unknown dimension of `target` that `count` elements leave.
-Status InferUnknownDim(const PartialShape& from, int64_t count, std::vector<int64_t>& target) {
+int64_t ProductWithoutZeros(absl::Span<const int64_t> dims) {
+  int64_t product = 1;
+  for (const int64_t dim : dims) product *= dim > 0 ? dim : 1;
+  return product;
+}
+
+// Fills in the one unknown dimension of `target` that `count` elements leave. `is_open`: it was asked for as
+// -1, not as a number that the graph does not know.
+Status InferUnknownDim(const PartialShape& from, int64_t count, bool is_open, std::vector<int64_t>& target) {
   int64_t product = 1;
   for (const int64_t dim : target) product = dim == kUnknown ? product : MultiplyDims(product, dim);
-  if (product <= 0) return OkStatus();
-  if (count % product != 0) return CannotReshape(from, *PartialShape::FromDims(target));
-  *std::find(target.begin(), target.end(), kUnknown) = count / product;
+  if (product < 0) return OkStatus();
+  int64_t& unknown = *std::find(target.begin(), target.end(), kUnknown);
+  if (product == 0 && count == 0) {
+    // Beside a 0 a number may be any; -1 is what dimensions of the tensor that are not 0 leave.
+    if (is_open) unknown = ProductWithoutZeros(from.dims()) / ProductWithoutZeros(target);
+    return OkStatus();
+  }
+  if (product == 0 || count % product != 0) return CannotReshape(from, *PartialShape::FromDims(target));
+  unknown = count / product;
   return OkStatus();
 }
 
 Status ReshapeShape(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(s.WithRank(1, 1).status());
-  if (const auto literal = s.input_integers(1)) {
-    if (std::count(literal->begin(), literal->end(), -1) > 1) {
-      return InvalidArgumentError(StrCat("shape may have one -1, is [", absl::StrJoin(*literal, ","), "]"));
-    }
+  const auto literal = s.input_integers(1);
+  if (literal && std::count(literal->begin(), literal->end(), -1) > 1) {
+    return InvalidArgumentError(StrCat("shape may have one -1, is [", absl::StrJoin(*literal, ","), "]"));
   }
   WEIR_ASSIGN_OR_RETURN(const PartialShape target, s.InputAsShape(1));
   if (!target.has_rank()) return OkStatus();
@@ -108,7 +141,7 @@ Status ReshapeShape(ShapeInference& s) {
   if (count && target_count && *count != *target_count) return CannotReshape(s.input(0), target);
   std::vector<int64_t> dims = DimsOf(target);
   if (count && std::count(dims.begin(), dims.end(), kUnknown) == 1) {
-    WEIR_RETURN_IF_ERROR(InferUnknownDim(s.input(0), *count, dims));
+    WEIR_RETURN_IF_ERROR(InferUnknownDim(s.input(0), *count, literal.has_value(), dims));
   }
   return SetOutputDims(s, 0, dims);
 }
@@ -262,7 +295,7 @@ std::vector<OpDef> TensorsOps() {
          const double start = ScalarAsDouble(*values[0]), limit = ScalarAsDouble(*values[1]);
          const double delta = ScalarAsDouble(*values[2]);
          if (delta == 0) return InvalidArgumentError("delta must not be 0");
-         const double count = std::ceil((limit - start) / delta);
+         const double count = RangeCount(*values[0], *values[1], *values[2]);
          if (count < 0) {
            return InvalidArgumentError(
                StrCat("start ", start, " does not reach limit ", limit, " in steps of delta ", delta));

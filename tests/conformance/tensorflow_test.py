@@ -649,6 +649,11 @@ def test_lines_of_csv(call):
             ("delimiter", csv_of(["1;2"], one, one, field_delim=";")),
             ("na", csv_of(["NA,NA,NA"], one, real, word, na_value="NA")),
             ("columns", csv_of(["1,2,3,4"], one, one, select_cols=[1, 3])),
+            ("behind_columns", csv_of(['1,x"y', '2,"abc', '3,"a"b', "4,\n5\n", "6"], one, select_cols=[0])),
+            ("last_column_missing", csv_of(["a,b,", "a,b,\nc"], word, word, select_cols=[1, 2])),
+            ("ends_before_fields", csv_of(["\n1,2.5,abc", '\r\n3,\n,\r"\nx"', ",,"], one, real, word)),
+            ("ends_without_quotes", csv_of(['\r"q",\nx'], word, word, use_quote_delim=False)),
+            ("end_as_delimiter", csv_of(["a\nb", "a\n", "a\n\nb"], word, word, field_delim="\n")),
             ("long", csv_of(["9223372036854775807,-9223372036854775808"], np.array([0]), np.array([0]))),
             ("double", csv_of(["1e400,inf,0x10,+5"], *[np.array([0.5])] * 4)),
             ("required", csv_of(["5"], np.array([], np.int32))),
@@ -846,6 +851,10 @@ def test_unicode(call):
     def transcoded(encoding, output, **attrs):
         return lambda: raw.UnicodeTranscode(input=TEXTS, input_encoding=encoding, output_encoding=output, **attrs)
 
+    for controls in (True, False):
+        strict = dict(input=[b"a\x01\x7f"], input_encoding="UTF-8", errors="strict", replace_control_characters=controls)
+        call("UnicodeDecode_strict_%s" % controls, lambda strict=strict: list(raw.UnicodeDecodeWithOffsets(**strict)), differentiate=False)
+    call("UnicodeTranscode_strict", lambda: raw.UnicodeTranscode(output_encoding="UTF-8", **strict), differentiate=False)
     for encoding in ("UTF-8", "utf_16be", "UTF-16-LE", "UTF-32-BE", "UTF-32LE", "US-ASCII", "latin1"):
         for name, attrs in (("plain", {}), ("ignore", dict(errors="ignore", replace_control_characters=True)),
                             ("replace", dict(replacement_char=32, replace_control_characters=True))):

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/array/open_dim.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/quantized_range.h"
@@ -358,12 +360,13 @@ absl::StatusOr<Shape> RequestedShape(KernelContext& context) {
     }
   }
   if (unknown >= 0) {
-    if (known == 0 || count % known != 0) {
+    const std::optional<int64_t> open = OpenDim(context.input(0).shape(), dims);
+    if (!open) {
       return absl::InvalidArgumentError(
           absl::StrCat("Input to reshape is a tensor with ", count,
                        " values, but the requested shape requires a multiple of ", known));
     }
-    dims[unknown] = count / known;
+    dims[unknown] = *open;
     known = count;
   }
   if (known != count) {

@@ -1,11 +1,13 @@
 // Ops that read or change shapes and leave elements where they are.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/array/open_dim.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/with_dtype.h"
@@ -52,26 +54,21 @@ absl::Status CannotReshape(const Tensor& tensor, const Tensor& shape) {
 absl::Status Reshape(KernelContext& context) {
   const Tensor& tensor = context.input(0);
   WEIR_ASSIGN_OR_RETURN(Dims dims, ReadIntegers(context.input(1), "shape"));
-  int64_t known = 1;
-  int unknown = -1;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] == -1) {
-      if (unknown >= 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("only one dimension may be -1, shape is ", context.input(1).ToString()));
-      }
-      unknown = static_cast<int>(i);
-    } else if (!MultiplyWithoutOverflow(known, dims[i], &known)) {
-      return CannotReshape(tensor, context.input(1));
+  const auto open = std::find(dims.begin(), dims.end(), -1);
+  if (open != dims.end()) {
+    if (std::find(open + 1, dims.end(), -1) != dims.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("only one dimension may be -1, shape is ", context.input(1).ToString()));
     }
+    const std::optional<int64_t> dim = OpenDim(tensor.shape(), dims);
+    if (!dim) return CannotReshape(tensor, context.input(1));
+    *open = *dim;
   }
-  if (unknown >= 0) {
-    if (known == 0 || tensor.num_elements() % known != 0) return CannotReshape(tensor, context.input(1));
-    dims[unknown] = tensor.num_elements() / known;
+  const absl::StatusOr<Shape> shape = Shape::FromDims(dims);
+  if (!shape.ok() || shape->num_elements() != tensor.num_elements()) {
+    return CannotReshape(tensor, context.input(1));
   }
-  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-  if (shape.num_elements() != tensor.num_elements()) return CannotReshape(tensor, context.input(1));
-  context.set_output(0, tensor.WithShape(shape));
+  context.set_output(0, tensor.WithShape(*shape));
   return absl::OkStatus();
 }
 

@@ -127,7 +127,8 @@ absl::Status BadRange(const Tensor& start, const Tensor& limit, const Tensor& de
                                                  " by ", delta.ToString(), ": ", why));
 }
 
-// How many of start, start + delta, ... lie before limit; negative when that is no sensible number.
+// The size of the result; negative when that is no sensible number. Of floats it is computed in their own
+// type, as TensorFlow does: 0.3 / 0.1 is 3 in float, and above 3 in double.
 template <typename T>
 int64_t RangeSize(T start, T limit, T delta) {
   constexpr int64_t kNone = -1;
@@ -140,7 +141,8 @@ int64_t RangeSize(T start, T limit, T delta) {
     const uint64_t size = distance / step + (distance % step != 0);
     return size > uint64_t(std::numeric_limits<int64_t>::max()) ? kNone : static_cast<int64_t>(size);
   } else {
-    const double size = std::ceil((double(limit) - double(start)) / double(delta));
+    const auto distance = T(limit - start);
+    const double size = std::ceil(static_cast<double>(T(distance / delta)));
     return size >= 0 && size < 9e18 ? static_cast<int64_t>(size) : kNone;
   }
 }
@@ -166,10 +168,8 @@ absl::Status RangeOf(KernelContext& context) {
   for (int64_t i = 0; i < size; ++i) {
     if constexpr (std::is_integral_v<T>)
       values[i] = static_cast<T>(uint64_t(start) + uint64_t(i) * uint64_t(delta));
-    else if constexpr (std::is_same_v<T, double>)
-      values[i] = start + i * delta;
     else
-      values[i] = T(float(start) + static_cast<float>(i) * float(delta));
+      values[i] = T(start + T(T(i) * delta));
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 // The distinct elements of tensors. Elements are equal as numbers are: 0 and -0 are one, each NaN is another.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -20,6 +21,17 @@ namespace {
 
 // For how many elements room is made before any is seen to be distinct.
 constexpr int64_t kMostReserved = 1 << 14;
+
+// How many elements are looked at before it is seen whether the step is over.
+constexpr int64_t kBetweenLooks = 1 << 16;
+
+template <typename T>
+bool IsNan(const T& element) {
+  if constexpr (std::is_integral_v<T> || std::is_same_v<T, std::string>)
+    return false;
+  else
+    return std::isnan(static_cast<double>(element));
+}
 
 template <typename T>
 size_t HashOfElement(const T& element) {
@@ -48,11 +60,17 @@ struct Slices {
 
   const T& at(int64_t o, int64_t slice, int64_t i) const { return elements[(o * count + slice) * inner + i]; }
 
+  // A slice with a NaN is no other one: its place tells it apart, or all of them would have one hash.
   size_t Hash(int64_t slice) const {
-    if (outer == 1 && inner == 1) return HashOfElement(elements[slice]);
+    if (outer == 1 && inner == 1) {
+      return IsNan(elements[slice]) ? absl::HashOf(slice) : HashOfElement(elements[slice]);
+    }
     size_t hash = 0;
     for (int64_t o = 0; o < outer; ++o) {
-      for (int64_t i = 0; i < inner; ++i) hash = absl::HashOf(hash, HashOfElement(at(o, slice, i)));
+      for (int64_t i = 0; i < inner; ++i) {
+        if (IsNan(at(o, slice, i))) return absl::HashOf(slice);
+        hash = absl::HashOf(hash, HashOfElement(at(o, slice, i)));
+      }
     }
     return hash;
   }
@@ -100,6 +118,7 @@ class Unique final : public Kernel {
     std::vector<int64_t> first_places, counts;  // one for each distinct slice
     const auto number_slices = [&](auto& numbers, const auto& key_of) {
       for (int64_t i = 0; i < slices.count; ++i) {
+        if (i % kBetweenLooks == 0 && context.cancellation().is_cancelled()) return;
         const auto [found, is_new] = numbers.try_emplace(key_of(i), first_places.size());
         if (is_new) {
           first_places.push_back(i);
@@ -124,6 +143,7 @@ class Unique final : public Kernel {
       number_slices(numbers, [](int64_t i) { return i; });
     }
 
+    if (context.cancellation().is_cancelled()) return context.cancellation().reason();
     const auto num_distinct = static_cast<int64_t>(first_places.size());
     Dims dims(x.shape().dims().begin(), x.shape().dims().end());
     dims[axis] = num_distinct;
@@ -163,11 +183,20 @@ class ListDiff final : public Kernel {
     const auto equal = [](const T& a, const T& b) { return a == b; };
     absl::flat_hash_set<T, decltype(&HashOfElement<T>), decltype(equal)> excluded(0, &HashOfElement<T>,
                                                                                   equal);
-    for (const T& element : context.input(1).flat<T>()) excluded.insert(element);
+    const auto left_out = context.input(1).flat<T>();
+    for (int64_t i = 0; i < context.input(1).num_elements(); ++i) {
+      if (i % kBetweenLooks == 0 && context.cancellation().is_cancelled()) {
+        return context.cancellation().reason();
+      }
+      if (!IsNan(left_out[i])) excluded.insert(left_out[i]);  // no element of x is equal to a NaN
+    }
 
     std::vector<int64_t> places;
     const auto elements = x.flat<T>();
     for (int64_t i = 0; i < x.num_elements(); ++i) {
+      if (i % kBetweenLooks == 0 && context.cancellation().is_cancelled()) {
+        return context.cancellation().reason();
+      }
       if (!excluded.contains(elements[i])) places.push_back(i);
     }
     const Shape shape({static_cast<int64_t>(places.size())});

@@ -1,11 +1,13 @@
 #include "kernels/cpu/data_flow/tensor_array.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/data_flow/plain_value.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/device.h"
 
 namespace weir {
 
@@ -19,10 +21,11 @@ Tensor HandleOfStepResource(const std::string& device, const std::string& name, 
   return Tensor::Scalar(std::move(handle));
 }
 
-absl::StatusOr<RefPtr<TensorArray>> TensorArray::Create(TensorArraySpec spec, int64_t length) {
+absl::StatusOr<RefPtr<TensorArray>> TensorArray::Create(TensorArraySpec spec, int64_t length,
+                                                        KernelContext& context) {
   RefPtr<TensorArray> array = MakeRef<TensorArray>(std::move(spec));
   const absl::MutexLock lock(&array->mutex_);
-  WEIR_RETURN_IF_ERROR(array->GrowTo(length));
+  WEIR_RETURN_IF_ERROR(array->GrowTo(length, context));
   return array;
 }
 
@@ -40,7 +43,7 @@ absl::Status TensorArray::CheckIsOpen() const {
   return absl::InvalidArgumentError(absl::StrCat("TensorArray ", spec_.name, " has already been closed."));
 }
 
-absl::Status TensorArray::GrowTo(int64_t length) {
+absl::Status TensorArray::GrowTo(int64_t length, KernelContext& context) {
   if (length < 0) {
     return absl::InvalidArgumentError(absl::StrCat("Size should be >= 0: ", ToString(), " of size ", length));
   }
@@ -48,7 +51,18 @@ absl::Status TensorArray::GrowTo(int64_t length) {
     return absl::ResourceExhaustedError(
         absl::StrCat(ToString(), " would have ", length, " elements; at most ", kMaxLength, " are possible"));
   }
-  if (length > static_cast<int64_t>(elements_.size())) elements_.resize(length);
+  if (length <= static_cast<int64_t>(elements_.size())) return absl::OkStatus();
+  if (static_cast<size_t>(length) > elements_.capacity()) {
+    const size_t capacity = std::max(static_cast<size_t>(length), 2 * elements_.capacity());
+    RefPtr<Buffer> room = context.device().host_allocator().Allocate(capacity * sizeof(Element));
+    if (!room) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("out of memory for the ", length, " elements of ", ToString()));
+    }
+    room_ = std::move(room);
+    elements_.reserve(capacity);
+  }
+  elements_.resize(length);
   return absl::OkStatus();
 }
 
@@ -77,7 +91,7 @@ absl::Status TensorArray::Write(int64_t index, const Tensor& value, KernelContex
         " which is incompatible with the TensorArray's inferred element shape: ", element_shape_.ToString(),
         " (consider setting infer_shape=False)."));
   }
-  WEIR_RETURN_IF_ERROR(GrowTo(index + 1));
+  WEIR_RETURN_IF_ERROR(GrowTo(index + 1, context));
   Element& element = elements_[index];
   if (element.is_read) {
     return absl::InvalidArgumentError(absl::StrCat(could_not, index, " because it has already been read."));
@@ -159,7 +173,8 @@ Dims WithLeading(absl::Span<const int64_t> leading, absl::Span<const int64_t> di
 }  // namespace
 
 absl::StatusOr<RefPtr<TensorArray>> TensorArray::Gradient(const std::string& source,
-                                                          absl::Span<const int64_t> leading) {
+                                                          absl::Span<const int64_t> leading,
+                                                          KernelContext& context) {
   const absl::MutexLock lock(&mutex_);
   WEIR_RETURN_IF_ERROR(CheckIsOpen());
   if (const auto known = gradients_.find(source); known != gradients_.end()) return known->second;
@@ -181,7 +196,7 @@ absl::StatusOr<RefPtr<TensorArray>> TensorArray::Gradient(const std::string& sou
   gradient->depth_ = depth_ + 1;
   {
     const absl::MutexLock gradient_lock(&gradient->mutex_);
-    gradient->elements_.resize(elements_.size());
+    WEIR_RETURN_IF_ERROR(gradient->GrowTo(static_cast<int64_t>(elements_.size()), context));
     for (size_t i = 0; i < elements_.size(); ++i) {
       if (!elements_[i].has_shape) continue;
       gradient->elements_[i].has_shape = true;

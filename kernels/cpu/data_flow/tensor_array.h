@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "graph/types/buffer.h"
 #include "graph/types/resource_handle.h"
 #include "graph/types/shape.h"
 #include "graph/types/tensor.h"
@@ -47,8 +48,10 @@ class TensorArray final : public Resource {
   // Gradients of gradients.
   static constexpr int kMaxDepth = 100;
 
-  // InvalidArgument unless 0 <= length; ResourceExhausted above kMaxLength.
-  static absl::StatusOr<RefPtr<TensorArray>> Create(TensorArraySpec spec, int64_t length);
+  // InvalidArgument unless 0 <= length; ResourceExhausted above kMaxLength, or where the device has no memory
+  // for so many elements: a few bytes may ask for them.
+  static absl::StatusOr<RefPtr<TensorArray>> Create(TensorArraySpec spec, int64_t length,
+                                                    KernelContext& context);
   explicit TensorArray(TensorArraySpec spec) : spec_(std::move(spec)), element_shape_(spec_.element_shape) {}
 
   std::string ToString() const override;
@@ -63,7 +66,8 @@ class TensorArray final : public Resource {
   void Close();
   // Makes it at the first call. The array does not grow from now on. Elements of the gradient have `leading`
   // dimensions before those of the array's elements.
-  absl::StatusOr<RefPtr<TensorArray>> Gradient(const std::string& source, absl::Span<const int64_t> leading);
+  absl::StatusOr<RefPtr<TensorArray>> Gradient(const std::string& source, absl::Span<const int64_t> leading,
+                                               KernelContext& context);
 
  private:
   struct Element {
@@ -76,7 +80,7 @@ class TensorArray final : public Resource {
   };
 
   absl::Status CheckIsOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status GrowTo(int64_t length) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status GrowTo(int64_t length, KernelContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Tensor> Zeros(int64_t index, KernelContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TensorArraySpec spec_;
@@ -87,6 +91,7 @@ class TensorArray final : public Resource {
   bool is_fixed_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Element> elements_ ABSL_GUARDED_BY(mutex_);
+  RefPtr<Buffer> room_ ABSL_GUARDED_BY(mutex_);  // nothing is in it: it counts elements_ on the device
   std::map<std::string, RefPtr<TensorArray>> gradients_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -31,7 +31,7 @@ class MakeArray final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const int64_t length, ReadInteger(context.input(0), "size"));
-    WEIR_ASSIGN_OR_RETURN(RefPtr<TensorArray> array, TensorArray::Create(spec_, length));
+    WEIR_ASSIGN_OR_RETURN(RefPtr<TensorArray> array, TensorArray::Create(spec_, length, context));
     context.set_output(0,
                        HandleOfStepResource(device_, spec_.name, TensorArray::kTypeName, std::move(array)));
     WEIR_ASSIGN_OR_RETURN(Tensor * flow, context.AllocateOutput(1, Shape()));
@@ -56,7 +56,7 @@ class Gradient final : public Kernel {
       WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(context.input(2), "shape_to_prepend"));
       leading.assign(shape.dims().begin(), shape.dims().end());
     }
-    WEIR_ASSIGN_OR_RETURN(RefPtr<TensorArray> gradient, array->Gradient(source_, leading));
+    WEIR_ASSIGN_OR_RETURN(RefPtr<TensorArray> gradient, array->Gradient(source_, leading, context));
     const std::string name = gradient->spec().name;
     context.set_output(0, HandleOfStepResource(device_, name, TensorArray::kTypeName, std::move(gradient)));
     context.set_output(1, context.input(1));

@@ -304,7 +304,7 @@ class FromTensor final : public ListKernel {
     WEIR_ASSIGN_OR_RETURN(const Shape row, RowShape(tensor));
     WEIR_ASSIGN_OR_RETURN(const PartialShape shape, ShapeInput(context, 1));
     RefPtr<TensorList> list = MakeRef<TensorList>(dtype_, shape);
-    WEIR_RETURN_IF_ERROR(list->Resize(tensor.shape().dim(0)));
+    WEIR_RETURN_IF_ERROR(ResizeWithRoom(context, tensor.shape().dim(0), list.get()));
     for (int64_t i = 0; i < list->length(); ++i) {
       WEIR_ASSIGN_OR_RETURN(Tensor element, CopyRows(tensor, i, row.num_elements(), row, context));
       WEIR_RETURN_IF_ERROR(list->Set(i, std::move(element)));
@@ -382,7 +382,7 @@ class Scatter final : public ListKernel {
       }
     }
     RefPtr<TensorList> list = MakeRef<TensorList>(dtype_, shape);
-    WEIR_RETURN_IF_ERROR(list->Resize(length >= 0 ? length : highest + 1));
+    WEIR_RETURN_IF_ERROR(ResizeWithRoom(context, length >= 0 ? length : highest + 1, list.get()));
     WEIR_RETURN_IF_ERROR(ScatterRows(context.input(0), indices, context, list.get()));
     return SetOutput(context, std::move(list));
   }
@@ -396,7 +396,7 @@ class ScatterIntoExisting final : public ListKernel {
     int64_t highest = given->length() - 1;
     for (const int32_t index : context.input(2).flat<int32_t>()) highest = std::max<int64_t>(highest, index);
     WEIR_ASSIGN_OR_RETURN(TensorList * list, MutableVariant<TensorList>(context, 0, 0));
-    WEIR_RETURN_IF_ERROR(list->Resize(highest + 1));
+    WEIR_RETURN_IF_ERROR(ResizeWithRoom(context, highest + 1, list));
     return ScatterRows(context.input(1), context.input(2), context, list);
   }
 };
@@ -499,7 +499,7 @@ class Split final : public ListKernel {
           absl::StrCat("Expected lengths to be a vector, received shape: ", lengths.shape().ToString()));
     }
     RefPtr<TensorList> list = MakeRef<TensorList>(dtype_, shape);
-    WEIR_RETURN_IF_ERROR(list->Resize(lengths.num_elements()));
+    WEIR_RETURN_IF_ERROR(ResizeWithRoom(context, lengths.num_elements(), list.get()));
     int64_t begin = 0;
     for (int64_t i = 0; i < list->length(); ++i) {
       const int64_t length = lengths.flat<int64_t>()[i];
@@ -530,7 +530,7 @@ class ConcatLists final : public ListKernel {
     WEIR_ASSIGN_OR_RETURN(TensorList * list, MutableVariant<TensorList>(context, 0, 0));
     // It may be the list itself, which is then shared, so `list` is a copy.
     const int64_t begin = list->length(), count = more->length();
-    WEIR_RETURN_IF_ERROR(list->Resize(begin + count));
+    WEIR_RETURN_IF_ERROR(ResizeWithRoom(context, begin + count, list));
     for (int64_t i = 0; i < count; ++i) {
       const Tensor& element = (*more)[i];
       if (element.is_valid()) WEIR_RETURN_IF_ERROR(list->Set(begin + i, element));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/strings/number_text.h"
 #include "kernels/cpu/strings/string_budget.h"
@@ -51,27 +52,44 @@ absl::Status ReadPlain(absl::string_view line, const CsvForm& form, int64_t reco
   return absl::OkStatus();
 }
 
-// The fields of a line. An empty line has none.
+// Reads the field that begins at `at`; leaves `at` behind it, at a delimiter or the end of the line.
+absl::Status ReadField(absl::string_view line, const CsvForm& form, int64_t record, size_t& at,
+                       std::string& field) {
+  if (!form.has_quotes || line[at] != '"') return ReadPlain(line, form, record, at, field);
+  ++at;
+  WEIR_RETURN_IF_ERROR(ReadQuoted(line, record, at, field));
+  if (at == line.size() || line[at] == form.delimiter) return absl::OkStatus();
+  return BadRecord("Quote inside a string has to be escaped by another quote", record);
+}
+
+// The fields of a line that `columns` names, or those of them that it has; all of its fields when `columns`
+// is empty. As in TensorFlow, \n and \r before a field are skipped, what comes behind the last of the columns
+// is not looked at, and only a delimiter that ends the line has an empty field behind it.
 absl::StatusOr<std::vector<std::string>> FieldsOf(absl::string_view line, const CsvForm& form,
-                                                  int64_t record) {
+                                                  absl::Span<const int64_t> columns, int64_t record) {
   std::vector<std::string> fields;
-  if (line.empty()) return fields;
-  size_t at = 0;
-  while (true) {
-    std::string field;
-    if (form.has_quotes && at < line.size() && line[at] == '"') {
-      ++at;
-      WEIR_RETURN_IF_ERROR(ReadQuoted(line, record, at, field));
-      if (at < line.size() && line[at] != form.delimiter) {
-        return BadRecord("Quote inside a string has to be escaped by another quote", record);
-      }
-    } else {
-      WEIR_RETURN_IF_ERROR(ReadPlain(line, form, record, at, field));
+  int64_t column = 0;
+  const auto keep = [&](std::string field) {
+    const size_t next = fields.size();
+    if (columns.empty() || (next < columns.size() && columns[next] == column)) {
+      fields.push_back(std::move(field));
     }
-    fields.push_back(std::move(field));
-    if (at == line.size()) return fields;
-    ++at;  // the delimiter: another field follows, if an empty one
+    ++column;
+  };
+  size_t at = 0;
+  while (at < line.size()) {
+    if (line[at] == '\n' || line[at] == '\r') {
+      ++at;
+      continue;
+    }
+    std::string field;
+    WEIR_RETURN_IF_ERROR(ReadField(line, form, record, at, field));
+    keep(std::move(field));
+    if (!columns.empty() && fields.size() == columns.size()) return fields;
+    ++at;  // the delimiter
   }
+  if (!line.empty() && line.back() == form.delimiter) keep("");
+  return fields;
 }
 
 class DecodeCsv final : public Kernel {
@@ -122,28 +140,17 @@ class DecodeCsv final : public Kernel {
       const std::string& line = records.flat<std::string>()[i];
       WEIR_RETURN_IF_ERROR(
           budget.Take(static_cast<int64_t>(line.size() + line.size() / 2 * sizeof(std::string))));
-      WEIR_ASSIGN_OR_RETURN(std::vector<std::string> fields, FieldsOf(line, form_, i));
-      const size_t wanted = columns_.empty() ? static_cast<size_t>(num_outputs) : columns_.size();
-      const size_t present = columns_.empty() ? fields.size() : CountSelected(fields.size());
-      if (present != wanted) {
+      WEIR_ASSIGN_OR_RETURN(std::vector<std::string> fields, FieldsOf(line, form_, columns_, i));
+      if (fields.size() != static_cast<size_t>(num_outputs)) {
         return absl::InvalidArgumentError(
-            absl::StrCat("Expect ", wanted, " fields but have ", present, " in record ", i));
+            absl::StrCat("Expect ", num_outputs, " fields but have ", fields.size(), " in record ", i));
       }
-      for (int k = 0; k < num_outputs; ++k) {
-        std::string& field = fields[columns_.empty() ? k : columns_[k]];
-        WEIR_RETURN_IF_ERROR(Store(context, k, i, field));
-      }
+      for (int k = 0; k < num_outputs; ++k) WEIR_RETURN_IF_ERROR(Store(context, k, i, fields[k]));
     }
     return absl::OkStatus();
   }
 
  private:
-  size_t CountSelected(size_t num_fields) const {
-    size_t count = 0;
-    while (count < columns_.size() && columns_[count] < static_cast<int64_t>(num_fields)) ++count;
-    return count;
-  }
-
   absl::Status Store(KernelContext& context, int column, int64_t record, std::string& field) const {
     switch (context.output_type(column)) {
       case DType::kFloat32:

@@ -209,8 +209,11 @@ void AppendUnicode(int32_t code, UnicodeEncoding encoding, std::string* text) {
 // What becomes of what is no text: attrs `errors` and its kin.
 class ErrorHandling {
  public:
-  static absl::StatusOr<ErrorHandling> Read(const KernelConstruction& construction) {
+  // `refuses_controls`: "strict" refuses the control characters that would be replaced too.
+  static absl::StatusOr<ErrorHandling> Read(const KernelConstruction& construction,
+                                            bool refuses_controls = false) {
     ErrorHandling handling;
+    handling.refuses_controls_ = refuses_controls;
     const auto& errors = construction.attr<std::string>("errors");
     handling.is_strict_ = errors == "strict";
     handling.ignores_ = errors == "ignore";
@@ -231,11 +234,12 @@ class ErrorHandling {
     UnicodeReader reader(encoding, text);
     int64_t position = 0;
     for (UnicodeCharacter next; reader.Next(next); position += static_cast<int64_t>(next.num_bytes)) {
-      if (next.is_malformed && is_strict_) {
+      const bool is_control = replaces_controls_ && next.code <= 0x1f;
+      if (is_strict_ && (next.is_malformed || (is_control && refuses_controls_))) {
         return absl::InvalidArgumentError(
             absl::StrCat("Invalid formatting on input string, at byte ", position));
       }
-      const bool is_handled = next.is_malformed || (replaces_controls_ && next.code <= 0x1f);
+      const bool is_handled = next.is_malformed || is_control;
       if (is_handled && ignores_) continue;
       visit(is_handled ? replacement_ : next.code, position);
     }
@@ -254,7 +258,7 @@ class ErrorHandling {
   }
 
  private:
-  bool is_strict_ = false, ignores_ = false, replaces_controls_ = false;
+  bool is_strict_ = false, ignores_ = false, replaces_controls_ = false, refuses_controls_ = false;
   int32_t replacement_ = UnicodeCharacter::kReplacement;
 };
 
@@ -272,7 +276,8 @@ class UnicodeTranscode final : public Kernel {
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     WEIR_ASSIGN_OR_RETURN(const UnicodeEncoding from, EncodingOf(construction, "input_encoding", "input"));
     WEIR_ASSIGN_OR_RETURN(const UnicodeEncoding to, EncodingOf(construction, "output_encoding", "output"));
-    WEIR_ASSIGN_OR_RETURN(const ErrorHandling errors, ErrorHandling::Read(construction));
+    WEIR_ASSIGN_OR_RETURN(const ErrorHandling errors,
+                          ErrorHandling::Read(construction, /*refuses_controls=*/true));
     return std::make_unique<UnicodeTranscode>(from, to, errors);
   }
   UnicodeTranscode(UnicodeEncoding from, UnicodeEncoding to, ErrorHandling errors)

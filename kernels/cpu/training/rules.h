@@ -200,8 +200,12 @@ struct AnyFtrl {
   explicit AnyFtrl(const KernelConstruction& c)
       : multiply_linear_by_lr(c.attr<bool>("multiply_linear_by_lr")) {}
 
-  static absl::Status Check(const T* s) {
-    if (!(s[0] > 0)) return absl::InvalidArgumentError(absl::StrCat("lr must be positive, is ", s[0]));
+  absl::Status Check(const T* s) const { return Check(s, multiply_linear_by_lr); }
+  static absl::Status Check(const T* s, bool multiply_linear_by_lr) {
+    // Nothing is divided by lr when the linear term has it as a factor.
+    if (!(s[0] > 0 || (multiply_linear_by_lr && s[0] == 0))) {
+      return absl::InvalidArgumentError(absl::StrCat("lr must be positive, is ", s[0]));
+    }
     if (!(s[1] >= 0)) return absl::InvalidArgumentError(absl::StrCat("l1 must not be negative, is ", s[1]));
     if (!(s[2] >= 0)) return absl::InvalidArgumentError(absl::StrCat("l2 must not be negative, is ", s[2]));
     if (!(s[3] <= 0)) {

@@ -128,7 +128,13 @@ void Reshape(Call& call) {
   Index dims = call.in(1).integers();
   int64_t known = 1;
   for (const int64_t dim : dims) known *= dim < 0 ? 1 : dim;
-  for (int64_t& dim : dims) dim = dim < 0 ? call.in(0).size() / known : dim;
+  int64_t size = call.in(0).size();
+  if (known == 0) {  // beside a 0, -1 stands for what dimensions that are not 0 leave
+    known = size = 1;
+    for (const int64_t dim : dims) known *= dim > 0 ? dim : 1;
+    for (const int64_t dim : call.in(0).dims()) size *= dim > 0 ? dim : 1;
+  }
+  for (int64_t& dim : dims) dim = dim < 0 ? size / known : dim;
   call.outputs = {call.in(0).WithDims(dims), call.in(2), call.in(3)};
 }
 
@@ -246,6 +252,8 @@ void AddReshape(Suite& suite) {
     const Tensor x = Sample(d, {2, 3}, 0, 255);
     record.Call({x, Ints({3, 2}), Scalar(-1), Scalar(2)}).Call({x, Longs({-1}), Scalar(-1), Scalar(2)});
     record.Call({Empty({0, 3}, d), Ints({3, 0}), Scalar(-1), Scalar(2)});
+    record.Call({Empty({0, 3}, d), Ints({-1, 0}), Scalar(-1), Scalar(2)});
+    record.Call({Empty({4, 0, 6}, d), Longs({0, -1, 5}), Scalar(-1), Scalar(2)});
   }
   const Tensor x = Sample(DType::kQuint8, {2, 3}, 0, 255), one = Scalar(1);
   record.Hostile({x, Ints({4, 2}), one, one}, "values, but the requested shape has 8");

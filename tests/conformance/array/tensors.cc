@@ -23,21 +23,33 @@ void PassThrough(Call& call) {
   for (size_t i = 0; i < call.outputs.size(); ++i) call.outputs[i] = call.in(static_cast<int>(i));
 }
 
+// The number of a floating type that is nearest to a double; integers as they are.
+double Rounded(D dtype, double number) {
+  return IsFloating(dtype) ? Array::FromTensor(Make(dtype, {}, {number}))[0].real() : number;
+}
+
+// Each operation rounds to the dtype: whether the last element lies before limit may depend on it.
 void Range(Call& call) {
   const double start = call.in(0)[0].real(), limit = call.in(1)[0].real(), delta = call.in(2)[0].real();
-  std::vector<double> values;
-  for (int i = 0; delta > 0 ? start + i * delta < limit : start + i * delta > limit; ++i) {
-    values.push_back(start + i * delta);
+  const auto rounded = [dtype = call.node.output_type(0)](double x) { return Rounded(dtype, x); };
+  const auto size = static_cast<int64_t>(std::ceil(rounded(rounded(limit - start) / delta)));
+  call.outputs[0] = Array({size});
+  for (int64_t i = 0; i < size; ++i) {
+    call.outputs[0][i] = rounded(start + rounded(rounded(static_cast<double>(i)) * delta));
   }
-  call.outputs[0] = Array({static_cast<int64_t>(values.size())});
-  for (size_t i = 0; i < values.size(); ++i) call.outputs[0][static_cast<int64_t>(i)] = values[i];
 }
 
 void Reshape(Call& call) {
   Index dims = call.in(1).integers();
   int64_t known = 1;
   for (int64_t dim : dims) known *= dim == -1 ? 1 : dim;
-  for (int64_t& dim : dims) dim = dim == -1 ? call.in(0).size() / known : dim;
+  int64_t size = call.in(0).size();
+  if (known == 0) {  // beside a 0, -1 stands for what dimensions that are not 0 leave
+    known = size = 1;
+    for (int64_t dim : dims) known *= dim > 0 ? dim : 1;
+    for (int64_t dim : call.in(0).dims()) size *= dim > 0 ? dim : 1;
+  }
+  for (int64_t& dim : dims) dim = dim == -1 ? size / known : dim;
   call.outputs[0] = call.in(0).WithDims(dims);
 }
 
@@ -186,7 +198,18 @@ void AddOnesLike(Suite& suite) {
 }
 
 void AddRange(Suite& suite) {
-  OpRecord& record = suite.Op("Range").Reference(Range);
+  OpRecord& record = suite.Op("Range").Reference(Range).Tolerance(1e-15);
+  const auto call = [&record](D d, double start, double limit, double delta) {
+    record.Call({Make(d, {}, {start}), Make(d, {}, {limit}), Make(d, {}, {delta})});
+  };
+  for (D d : {D::kFloat32, D::kFloat64, D::kHalf, D::kBfloat16}) {
+    call(d, 0, 0.3, 0.1);
+    call(d, 1, 0, -0.1);
+    call(d, -1, 1, 0.3);
+    call(d, 2040, 2060, 1);
+    call(d, 1, 1500, 3);
+    call(d, 0, 1, kInfinity);
+  }
   for (D d : {D::kFloat32, D::kFloat64, D::kInt32, D::kInt64, D::kHalf, D::kBfloat16, D::kInt8, D::kInt16}) {
     record.Call({Make(d, {}, {1}), Make(d, {}, {7}), Make(d, {}, {2})})
         .Call({Make(d, {}, {5}), Make(d, {}, {0}), Make(d, {}, {-2})})
@@ -200,6 +223,7 @@ void AddRange(Suite& suite) {
       .Hostile({Int(0), Int(5), Int(-1)}, "start >= limit")
       .Hostile({L(kShortest), L(kLongest), L(1)}, "cannot be represented")
       .Hostile({Float(0), Float(1e30), Float(1)}, "represented")
+      .Hostile({Float(-3e38), Float(3e38), Float(1e30)}, "represented")
       .Hostile({Float(0), Float(std::nan("")), Float(1)}, "represented")
       .Hostile({Ints({0, 1}), Int(5), Int(1)}, "each must be a scalar")
       .OutOfMemory({L(0), L(kLongest / 2), L(1)});
@@ -288,15 +312,21 @@ void AddReshape(Suite& suite) {
       .Call({Floats({2, 6}), Ints({-1, 3})})
       .Call({Floats({1, 1}), Ints({})})
       .Call({Floats({0, 3}), Longs({3, -1})})
+      .Call({Floats({0, 28, 28}), Ints({0, -1})})
+      .Call({Floats({0, 3}), Ints({-1, 0})})
+      .Call({Floats({0}), Ints({0, -1})})
+      .Call({Floats({4, 0, 6}), Ints({0, -1, 5})})
+      .Call({Floats({0, 0, 5}), Longs({-1, 0, 0})})
       .Call({Any(D::kString, {2, 2}), Ints({4})})
       .Hostile({Floats({2, 3}), Ints({4})}, "6 values")
       .Hostile({Floats({2, 3}), Ints({-1, -1})}, "only one dimension may be -1")
       .Hostile({Floats({2, 3}), Ints({-1, 0})}, "6 values")
-      .Hostile({Floats({0, 3}), Ints({-1, 0})}, "0 values")
       .Hostile({Floats({2, 3}), Ints({-1, 4})}, "6 values")
       .Hostile({Floats({2, 3}), Ints({-2, -3})}, "6 values")
       .Hostile({Floats({2, 3}), Longs({kShortest, -1})}, "6 values")
       .Hostile({Floats({0}), Longs({kLongest, kLongest, 0})}, "0 values")
+      .Hostile({Floats({0}), Longs({-1, 0, -1})}, "only one dimension may be -1")
+      .Hostile({Floats({}), Ints({-1, 0})}, "1 values")
       .Hostile({Floats({2, 3}), Sample(D::kInt32, {2, 3})}, "shape must be a vector")
       .Hostile({Floats({1}), Make(D::kInt32, {300}, std::vector<double>(300, 1))}, "at most 254");
 }

@@ -14,6 +14,8 @@ void AddCsvRecords(Suite& suite) {
   refuse("1", {integer, integer}, "Expect 2 fields but have 1 in record 0");
   refuse("1,2,3", {integer, integer}, "Expect 2 fields but have 3 in record 0");
   refuse("", {integer}, "Expect 1 fields but have 0 in record 0");
+  refuse("\n", {integer}, "Expect 1 fields but have 0 in record 0");
+  refuse("a,\n", {text, text}, "Expect 2 fields but have 1 in record 0");
   refuse("x", {integer}, "Field 0 in record 0 is not a valid int32: x");
   refuse("99999999999", {integer}, "is not a valid int32");
   refuse("x", {Floats({1})}, "Field 0 in record 0 is not a valid float");
@@ -21,6 +23,10 @@ void AddCsvRecords(Suite& suite) {
   refuse("\"a\"b", {text}, "Quote inside a string has to be escaped by another quote");
   refuse("a\"b", {text}, "Unquoted fields cannot have quotes/CRLFs inside");
   refuse("a\r", {text}, "Unquoted fields cannot have quotes/CRLFs inside");
+  refuse("\"a\"\n", {text}, "Quote inside a string has to be escaped by another quote");
+  refuse("a\"b,1", {integer}, "Unquoted fields cannot have quotes/CRLFs inside",
+         {{"select_cols", std::vector<int64_t>{1}}});
+  refuse("a,b,\n", {text, text}, "Expect 2 fields but have 1", {{"select_cols", std::vector<int64_t>{1, 2}}});
   refuse("\"a", {text}, "Quoted field has to end with quote followed by delim or end");
   refuse("1", {Ints({1, 2})}, "There should only be 1 default per field");
   refuse("1", {Make(DType::kInt32, {1, 1}, {1})}, "default");

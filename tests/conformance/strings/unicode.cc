@@ -76,6 +76,11 @@ void AddUnicodeRecords(Suite& suite) {
                {{"input_encoding", "EBCDIC"}, {"output_encoding", "UTF-8"}})
       .Hostile({Words({"a\xe2\x82"})}, "Invalid formatting on input string, at byte 1",
                {{"input_encoding", "UTF-8"}, {"output_encoding", "UTF-8"}, {"errors", "strict"}})
+      .Hostile({Words({"a\x01"})}, "Invalid formatting on input string, at byte 1",
+               {{"input_encoding", "UTF-8"},
+                {"output_encoding", "UTF-8"},
+                {"errors", "strict"},
+                {"replace_control_characters", true}})
       .Hostile({words}, "replacement_char out of unicode codepoint range",
                {{"input_encoding", "UTF-8"}, {"output_encoding", "UTF-8"}, {"replacement_char", 0x110000}});
 

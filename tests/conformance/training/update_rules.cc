@@ -124,14 +124,15 @@ void Adadelta(std::vector<double>& v, double g, Scalars& s, const Node&) {
 // The paper's sigma is (n'^p - n^p) / lr. With multiply_linear_by_lr the linear slot is lr times the paper's.
 void Ftrl(std::vector<double>& v, double g, Scalars& s, const Node& node) {
   const double power = -s["lr_power"], lr = s["lr"];
-  const double unit = node.attr<bool>("multiply_linear_by_lr") ? lr : 1;
-  const double before = std::pow(v[1], power), after = std::pow(v[1] + g * g, power);
-  const double sigma = (after - before) / lr;
-  double z = v[2] / unit;
-  z += g + 2 * s["l2_shrinkage"] * v[0] - sigma * v[0];
-  v[0] = std::abs(z) <= s["l1"] ? 0 : (SignOf(z) * s["l1"] - z) / (after / lr + 2 * s["l2"]);
+  // All of the formula has one more factor lr when the linear term has it.
+  const bool is_multiplied = node.attr<bool>("multiply_linear_by_lr");
+  const double factor = is_multiplied ? lr : 1, divisor = is_multiplied ? 1 : lr;
+  const double before = std::pow(v[1], power) / divisor, after = std::pow(v[1] + g * g, power) / divisor;
+  const double limit = s["l1"] * factor;
+  const double z = v[2] + factor * (g + 2 * s["l2_shrinkage"] * v[0]) - (after - before) * v[0];
+  v[0] = std::abs(z) <= limit ? 0 : (SignOf(z) * limit - z) / (after + 2 * s["l2"] * factor);
   v[1] += g * g;
-  v[2] = z * unit;
+  v[2] = z;
 }
 
 double Proximal(double stepped, double rate, Scalars& s) {
@@ -309,7 +310,10 @@ void AddUpdateRulesRecords(Suite& suite) {
     record.Update(call.with("lr_power", scalar(-0.75)).inputs())
         .Update(call.with("lr_power", scalar(-0.75)).inputs(), {{"multiply_linear_by_lr", true}})
         .Update(call.with("lr_power", scalar(0)).inputs())
+        .Update(call.with("lr", scalar(0)).inputs(), {{"multiply_linear_by_lr", true}})
         .Hostile(call.with("lr", scalar(0)).with_handles(), "lr must be positive, is 0")
+        .Hostile(call.with("lr", scalar(-1)).with_handles(), "lr must be positive, is -1",
+                 {{"multiply_linear_by_lr", true}})
         .Hostile(call.with("l1", scalar(-1)).with_handles(), "l1 must not be negative, is -1")
         .Hostile(call.with("l2", scalar(-1)).with_handles(), "l2 must not be negative, is -1")
         .Hostile(call.with("lr_power", scalar(std::nan(""))).with_handles(), "lr_power must not be positive")
