@@ -67,9 +67,9 @@ absl::StatusOr<PeerUse::Share> PeerUse::Take(const TaskName& peer, Incarnation l
     const int64_t more = amount.*kind.amount, before = used.*kind.amount, limit = limits_.*kind.limit;
     if (more == 0 || (more <= limit && before <= limit - more)) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
-        what, " of ", peer.ToString(), ": with ", more, " more it would have ", before + more, " ", kind.what,
-        ", above this task's limit of ", limit, " for a peer: give the task --peer_limits=", kind.name,
-        "=N, or WEIR_PEER_LIMITS, with a larger N, or ask for less at a time"));
+        what, " of ", peer.ToString(), ": ", more, " more ", kind.what, " beside the ", before,
+        " that it has are above this task's limit of ", limit, " for a peer: give the task --peer_limits=",
+        kind.name, "=N, or WEIR_PEER_LIMITS, with a larger N, or ask for less at a time"));
   }
   Amount& now = counts_->of[life];
   for (const Kind& kind : kKinds) now.*kind.amount += amount.*kind.amount;

@@ -42,7 +42,7 @@ class PartialRun {
   bool is_over() const { return step_->is_over(); }
 
  private:
-  friend class Session;
+  friend class PreparedStep;
   PartialRun(std::shared_ptr<StepPlan> plan, std::shared_ptr<const PartialSignature> signature,
              absl::Time deadline);
   absl::StatusOr<PartialStep::Feeds> Resolve(const Feeds& feeds) const;

@@ -499,6 +499,14 @@ absl::StatusOr<std::unique_ptr<PartialRun>> Session::StartPartialRun(const std::
                                                                      const std::vector<TargetRef>& targets,
                                                                      const RunOptions& options,
                                                                      absl::Time deadline) {
+  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<PreparedStep> step,
+                        PreparePartialRun(feeds, fetches, targets, deadline));
+  return step->StartPartialRun(options);
+}
+
+absl::StatusOr<std::shared_ptr<PreparedStep>> Session::PreparePartialRun(
+    const std::vector<TensorRef>& feeds, const std::vector<TensorRef>& fetches,
+    const std::vector<TargetRef>& targets, absl::Time deadline) {
   WEIR_RETURN_IF_ERROR(CheckOpen());  // as in Prepare
   WEIR_ASSIGN_OR_RETURN(StepSignature signature, Resolve(feeds, fetches, targets));
   if (signature.fetches.empty() && signature.targets.empty()) {
@@ -509,9 +517,11 @@ absl::StatusOr<std::unique_ptr<PartialRun>> Session::StartPartialRun(const std::
       std::remove_if(signature.fetches.begin(), signature.fetches.end(),
                      [&known](const Output& fetch) { return !known.insert(fetch).second; }),
       signature.fetches.end());
-  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<PreparedStep> step,
-                        FindOrCompile(signature, /*is_partial=*/true, deadline));
-  return std::unique_ptr<PartialRun>(new PartialRun(step->plan_, step->partial_, step->Deadline(options)));
+  return FindOrCompile(signature, /*is_partial=*/true, deadline);
+}
+
+std::unique_ptr<PartialRun> PreparedStep::StartPartialRun(const RunOptions& options) {
+  return std::unique_ptr<PartialRun>(new PartialRun(plan_, partial_, Deadline(options)));
 }
 
 absl::StatusOr<std::vector<Tensor>> Session::Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,

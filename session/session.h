@@ -132,6 +132,7 @@ struct RunMetadata {
 };
 
 class Folding;            // session/folding.h
+class PartialRun;         // session/partial_run.h
 struct PartialSignature;  // session/partial_step.h
 
 // A compiled step without look-ups. Valid as long as its session.
@@ -149,6 +150,9 @@ class PreparedStep {
   // step has ended.
   std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, const RunOptions& options = {},
                               std::shared_ptr<StepTrace> trace = nullptr);
+
+  // Of Session::PreparePartialRun: what Session::StartPartialRun does when it has compiled.
+  std::unique_ptr<PartialRun> StartPartialRun(const RunOptions& options = {});
 
   const PlacementReport& placement_report() const { return plan_->placement_report(); }
 
@@ -174,8 +178,6 @@ class PreparedStep {
   std::vector<int> fetch_order_;
   int num_plan_fetches_ = 0;
 };
-
-class PartialRun;  // session/partial_run.h
 
 class Session {
  public:
@@ -212,6 +214,10 @@ class Session {
                                                               const std::vector<TargetRef>& targets = {},
                                                               const RunOptions& options = {},
                                                               absl::Time deadline = absl::InfiniteFuture());
+  // The same without starting it: PreparedStep::StartPartialRun does.
+  absl::StatusOr<std::shared_ptr<PreparedStep>> PreparePartialRun(
+      const std::vector<TensorRef>& feeds, const std::vector<TensorRef>& fetches,
+      const std::vector<TargetRef>& targets = {}, absl::Time deadline = absl::InfiniteFuture());
 
   // Adds to the graph while steps run: calls `add` while no other method reads the graph, and returns its
   // status. What it adds must be complete when it returns; a step sees all of it or nothing.

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "ops/control_flow.h"
 #include "ops/standard_ops.h"
+#include "session/executor/program_trace.h"
 #include "session/session.h"
 #include "session/step_trace.h"
 #include "session/test_session.h"
@@ -155,6 +156,22 @@ TEST_F(TraceTest, ANodeInALoopRunsOnceForEachIteration) {
   int num_runs = 0;
   for (const NodeStats& node : metadata.step_stats.devices[0].nodes) num_runs += node.op == "Mul";
   EXPECT_EQ(num_runs, 5);
+}
+
+// A loop could fill the memory.
+TEST_F(TraceTest, ATraceHasSoManyNodesAndNoMore) {
+  const auto cpu = g_.DeviceScope("/cpu:0");
+  constexpr int32_t kTurns = 150'000;  // of two nodes each
+  const Output last = While(
+      g_, {Const(g_, int32_t{0})},
+      [&](const std::vector<Output>& i) { return Less(g_, i[0], Const(g_, kTurns)); },
+      [&](const std::vector<Output>& i) { return std::vector{Add(g_, i[0], Const(g_, int32_t{1}))}; })[0];
+  RunMetadata metadata;
+  const auto out = session().Run({}, {last}, {}, {.trace = true}, &metadata);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].scalar<int32_t>(), kTurns);
+  ASSERT_THAT(metadata.step_stats.devices, SizeIs(1));
+  EXPECT_EQ(metadata.step_stats.devices[0].nodes.size(), ProgramTrace::kMaxNodes);
 }
 
 TEST_F(TraceTest, AStepThatFailsTellsWhatItDid) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "distributed/master/open_work.h"
 #include "distributed/master/test_master.h"
 #include "gmock/gmock.h"
 #include "graph/types/status_macros.h"
@@ -506,6 +507,31 @@ void ExpectEndsWithItsClient(tensorflow::GraphDef (*make_graph)(const OpRegistry
     (*reader)->Join();
     while (client.worker().num_running_steps() > 0) absl::SleepFor(absl::Milliseconds(1));
   }
+}
+
+// Threads that take calls, as many as may compute, and one that must come back.
+TEST(ComputingStepTest, ManyLoopsKeepNobodyFromEndingThem) {
+  TestMaster client;
+  const std::string session = client.CreateSession(EndlessLoop(client.ops())).value();
+  const std::string step = Step(session, {"last:0"}).SerializeAsString();
+  std::vector<std::shared_ptr<TestClientCall>> calls = {client.Start("RunStep", step)};  // is compiled first
+  while (client.worker().num_running_steps() == 0) absl::SleepFor(absl::Milliseconds(1));
+  std::vector<std::unique_ptr<StartedThread>> readers;
+  for (int i = 0; i < OpenWork::kMaxComputingHere; ++i) {
+    calls.push_back(std::make_shared<TestClientCall>("RunStep", step, absl::InfiniteFuture()));
+    readers.push_back(
+        RealEnvironment().StartThread([&, call = calls.back()] { client.master().Handle(call); }).value());
+    while (client.worker().num_running_steps() < i + 2) absl::SleepFor(absl::Milliseconds(1));
+  }
+  for (int i = 0; i < 2 * OpenWork::kMaxComputing; ++i) calls.push_back(client.Start("RunStep", step));
+  const std::string other = client.CreateSession(TestModel(client.ops())).value();
+  for (const std::string& handle : {session, other}) {
+    tensorflow::CloseSessionRequest close;
+    close.set_session_handle(handle);
+    EXPECT_TRUE(client.Call<tensorflow::CloseSessionResponse>("CloseSession", close).ok());
+  }
+  for (const auto& call : calls) EXPECT_FALSE(call->Await().ok());
+  for (const auto& reader : readers) reader->Join();
 }
 
 TEST(ComputingStepTest, ALoopEndsWithItsClient) { ExpectEndsWithItsClient(&EndlessLoop); }

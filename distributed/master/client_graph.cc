@@ -71,6 +71,14 @@ absl::Status ClientGraph::Reason(const LeftOutNode& node) const {
   if (!unknown) return node.reason;
   const std::pair<std::string, std::string> op_and_node =
       absl::StrSplit(std::string(*unknown), absl::MaxSplits(' ', 1));
+  if (op_and_node.first == "PyFunc" || op_and_node.first == "PyFuncStateless" ||
+      op_and_node.first == "EagerPyFunc") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Could not find callback of '", Shown(op_and_node.first),
+        "' in the registry: a Python function (py_func, numpy_function, py_function) is in the program "
+        "that made it, and not in the server on ",
+        host_, ".\n\t [[{{node ", Shown(op_and_node.second), "}}]]"));
+  }
   return absl::NotFoundError(
       absl::StrCat("Op type not registered '", Shown(op_and_node.first), "' in binary running on ", host_,
                    ": this server has no op of that name.\n\t [[{{node ", Shown(op_and_node.second), "}}]]"));

@@ -323,11 +323,14 @@ void MasterService::RunStep(std::shared_ptr<Request> request) {
     request->ReplyOnce(
         answered_, answer.ok() ? RunStepResponse(names, answer->tensors, answer->metadata) : answer.status());
   };
-  if (!step.partial_run.empty()) {
-    return session->RunPart(step.partial_run, std::move(step.names), std::move(step.feeds),
-                            std::exchange(request->taken_by_feeds, {}), step.wishes, request->client, done);
-  }
-  session->Run(std::move(step.names), std::move(step.feeds), step.wishes, request->client, done);
+  const absl::Status begun = work_.ComputeHere([request, session, done, step = std::move(step)]() mutable {
+    if (step.partial_run.empty()) {
+      return session->Run(std::move(step.names), std::move(step.feeds), step.wishes, request->client, done);
+    }
+    session->RunPart(step.partial_run, std::move(step.names), std::move(step.feeds),
+                     std::exchange(request->taken_by_feeds, {}), step.wishes, request->client, done);
+  });
+  if (!begun.ok()) done(begun);
 }
 
 void MasterService::PartialRunSetup(std::shared_ptr<Request> request) {
@@ -447,12 +450,14 @@ void MasterService::RunCallable(std::shared_ptr<Request> request) {
   RunCallableCall run;
   std::shared_ptr<MasterSession> session;
   if (!Read(*request, &ParseRunCallable, &run, &session)) return;
-  session->RunCallable(run.callable, std::move(run.feeds), request->client,
-                       [this, request](const absl::StatusOr<StepAnswer>& answer) {
-                         request->ReplyOnce(
-                             answered_, answer.ok() ? RunCallableResponse(answer->tensors, answer->metadata)
-                                                    : answer.status());
-                       });
+  const auto done = [this, request](const absl::StatusOr<StepAnswer>& answer) {
+    request->ReplyOnce(
+        answered_, answer.ok() ? RunCallableResponse(answer->tensors, answer->metadata) : answer.status());
+  };
+  const absl::Status begun = work_.ComputeHere([request, session, done, run = std::move(run)]() mutable {
+    session->RunCallable(run.callable, std::move(run.feeds), request->client, done);
+  });
+  if (!begun.ok()) done(begun);
 }
 
 void MasterService::ReleaseCallable(Request& request) {

@@ -197,6 +197,21 @@ TEST_F(MasterServiceTest, AnUnknownOpMattersOnlyToWhoNeedsIt) {
   EXPECT_THAT(status.message(), HasSubstr("{{node strange}}"));
 }
 
+// As TensorFlow's server, whose client's program has the function.
+TEST_F(MasterServiceTest, APythonFunctionIsNotHere) {
+  for (const char* op : {"PyFunc", "PyFuncStateless", "EagerPyFunc"}) {
+    tensorflow::GraphDef graph = TestModel(client_.ops());
+    graph.add_node()->set_name("python");
+    graph.mutable_node(graph.node_size() - 1)->set_op(op);
+    const std::string session = client_.CreateSession(graph).value();
+    const absl::Status status = client_.Run(Step(session, {"python:0"})).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(status.message(),
+                HasSubstr(absl::StrCat("Could not find callback of '", op, "' in the registry")));
+    EXPECT_THAT(status.message(), HasSubstr("{{node python}}"));
+  }
+}
+
 TEST_F(MasterServiceTest, WhatNeedsAnUnknownOpOfAnEarlierAdditionNamesIt) {
   tensorflow::GraphDef graph;
   graph.add_node()->set_name("strange");

@@ -377,7 +377,10 @@ void MasterSession::Run(StepNames names, std::vector<Tensor> feeds, const StepWi
         absl::StatusOr<std::string> metadata = "";
         if (wishes.partition_graphs) metadata = busy->PartitionGraphs(names, *call);
         if (!metadata.ok()) return done(busy->ForClient(metadata.status()));
-        busy->RunPrepared(**step, feeds, wishes, call, *std::move(metadata), done);
+        const auto run = [done, busy, step = *step, feeds, wishes, call, metadata = *std::move(metadata)] {
+          busy->RunPrepared(*step, feeds, wishes, call, metadata, done);
+        };
+        if (!busy->room_.work.Compute(run).ok()) run();
       });
   if (!begun.ok()) done(begun);
 }
@@ -418,31 +421,47 @@ std::shared_ptr<const absl::flat_hash_map<std::string, std::string>> MasterSessi
   return values;
 }
 
-absl::StatusOr<std::string> MasterSession::BeginPartialRun(StepNames names, const ClientCall& call) {
+absl::StatusOr<MasterSession::PreparedPartialRun> MasterSession::PreparePartialRun(StepNames names,
+                                                                                   const ClientCall& call) {
   if (call.is_given_up()) return ClientCall::GivenUp();
   const auto num_bytes = static_cast<int64_t>(2 * KeyOf(names).size());
   WEIR_RETURN_IF_ERROR(Check(&names));
   WEIR_ASSIGN_OR_RETURN(PeerUse::Share room, room_.Take({.plans = 1, .steps = 1, .bytes = num_bytes},
                                                         absl::StrCat("a partial run of session ", handle_)));
   WEIR_ASSIGN_OR_RETURN(const PeerUse::Share compiling, RoomToCompile());
+  WEIR_ASSIGN_OR_RETURN(
+      std::shared_ptr<PreparedStep> step,
+      session_->PreparePartialRun(Refs(names.feeds), Refs(names.fetches),
+                                  {names.targets.begin(), names.targets.end()}, call.deadline()));
+  return PreparedPartialRun{std::move(step), std::make_shared<PeerUse::Share>(std::move(room)),
+                            ValuesOf(names.fetches)};
+}
+
+void MasterSession::BeginPartialRun(const PreparedPartialRun& prepared, const ClientCall& call,
+                                    const Prepared& done) {
+  if (call.is_given_up()) return done(ClientCall::GivenUp());
+  // What depends on no feed computes when this ends: the client can end it by then.
+  const RunScope scope;
   RunOptions options;
   options.timeout = absl::InfiniteDuration();
-  WEIR_ASSIGN_OR_RETURN(
-      std::shared_ptr<PartialRun> run,
-      session_->StartPartialRun(Refs(names.feeds), Refs(names.fetches),
-                                {names.targets.begin(), names.targets.end()}, options, call.deadline()));
-  std::string handle = absl::StrCat(absl::Hex(room_.environment.Random(), absl::kZeroPad16));
-  WEIR_RETURN_IF_ERROR(partial_runs_.Add(handle, {run, ValuesOf(names.fetches)}, std::move(room)));
+  const std::shared_ptr<PartialRun> run = prepared.step->StartPartialRun(options);
+  const std::string handle = absl::StrCat(absl::Hex(room_.environment.Random(), absl::kZeroPad16));
+  const absl::Status added = partial_runs_.Add(handle, {run, prepared.values}, std::move(*prepared.room));
+  if (!added.ok()) return done(ForClient(added));
   run->step().OnDone([weak = weak_from_this(), handle](const Step::Results& results) {
     if (const auto session = weak.lock()) session->partial_runs_.EndStep(handle, results.status());
   });
-  return handle;
+  done(handle);
 }
 
 void MasterSession::StartPartialRun(StepNames names, std::shared_ptr<ClientCall> call, Prepared done) {
   const absl::Status begun = room_.work.Wait([done, busy = BeginUse(), names = std::move(names), call] {
-    absl::StatusOr<std::string> handle = busy->BeginPartialRun(names, *call);
-    done(handle.ok() ? handle : busy->ForClient(handle.status()));
+    const absl::StatusOr<PreparedPartialRun> prepared = busy->PreparePartialRun(names, *call);
+    if (!prepared.ok()) return done(busy->ForClient(prepared.status()));
+    const auto begin = [done, busy, prepared = *prepared, call] {
+      busy->BeginPartialRun(prepared, *call, done);
+    };
+    if (!busy->room_.work.Compute(begin).ok()) begin();
   });
   if (!begun.ok()) done(begun);
 }

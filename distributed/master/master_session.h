@@ -155,7 +155,14 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   // OpenPartialRun::values of a run with these fetches.
   std::shared_ptr<const absl::flat_hash_map<std::string, std::string>> ValuesOf(
       const std::vector<std::string>& fetches) const;
-  absl::StatusOr<std::string> BeginPartialRun(StepNames names, const ClientCall& call);
+  struct PreparedPartialRun {
+    std::shared_ptr<PreparedStep> step;
+    std::shared_ptr<PeerUse::Share> room;
+    std::shared_ptr<const absl::flat_hash_map<std::string, std::string>> values;  // OpenPartialRun::values
+  };
+  absl::StatusOr<PreparedPartialRun> PreparePartialRun(StepNames names, const ClientCall& call);
+  // Calls `done` with the handle, then computes.
+  void BeginPartialRun(const PreparedPartialRun& prepared, const ClientCall& call, const Prepared& done);
   absl::StatusOr<RunOptions> OptionsOf(const StepWishes& wishes, const ClientCall& call) const;
   absl::Status ForClient(const absl::Status& error) const;
   Busy BeginUse();

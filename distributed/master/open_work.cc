@@ -14,14 +14,35 @@ std::shared_ptr<OpenWork::Share> OpenWork::Begin() {
 }
 
 absl::Status OpenWork::Wait(absl::AnyInvocable<void()> work, bool is_repeated) {
+  return Queue(is_repeated ? repeated_ : usual_, std::move(work));
+}
+
+absl::Status OpenWork::Compute(absl::AnyInvocable<void()> work) { return Queue(computing_, std::move(work)); }
+
+absl::Status OpenWork::ComputeHere(absl::AnyInvocable<void()> work) {
+  bool has_place = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    has_place = !is_closed_ && num_computing_here_ < kMaxComputingHere;
+    num_computing_here_ += has_place;
+    num_open_ += has_place;
+  }
+  if (!has_place) return Compute(std::move(work));
+  work();
+  work = nullptr;
   absl::MutexLock lock(&mutex_);
-  Lane& lane = is_repeated ? repeated_ : usual_;
+  --num_computing_here_;
+  --num_open_;
+  return absl::OkStatus();
+}
+
+absl::Status OpenWork::Queue(Lane& lane, absl::AnyInvocable<void()> work) {
+  absl::MutexLock lock(&mutex_);
   if (is_closed_) return absl::UnavailableError("the server is shutting down");
   if (lane.queue.size() >= kMaxQueued) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("this server has ", lane.num_running,
-                     " requests of clients under way that wait for other tasks, or compile, and ", kMaxQueued,
-                     " more that wait for them; try again later"));
+        absl::StrCat("this server has ", lane.num_running, " requests of clients under way that ", lane.what,
+                     ", and ", kMaxQueued, " more that wait for them; try again later"));
   }
   if (lane.num_running < lane.max_running) {
     const absl::Status begun = threads_.Block([this, &lane] { RunLane(lane); });

@@ -3,10 +3,12 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "distributed/master/open_work.h"
 #include "distributed/master/test_master.h"
 #include "gmock/gmock.h"
 #include "graph/interchange/proto/graph.pb.h"
 #include "graph/shape_inference.h"
+#include "ops/control_flow.h"
 #include "ops/register_ops.h"
 
 namespace weir {
@@ -53,6 +55,43 @@ TEST_F(PartialRunsTest, IsFedStepByStep) {
     EXPECT_THAT(client_.Run(Part(over, {"one:0"})).status().message(),
                 HasSubstr("Must run PartialRunSetup before performing partial runs"));
   }
+}
+
+// Its client gets a handle, with which it can wait for the rest, or not.
+TEST(ComputingPartialRunTest, WhatNeedsNoFeedComputesAfterTheSetup) {
+  TestMaster client;
+  GraphBuilder g(client.ops());
+  const auto number = [&](int32_t value) {
+    return g.AddOp("Const", {}, {{"value", Tensor::Scalar<int32_t>(value)}, {"dtype", DType::kInt32}});
+  };
+  const Output x = g.AddOp("Placeholder", {}, {{"dtype", DType::kInt32}}, "x");
+  const Output last = While(
+      g, {number(0)},
+      [&](const std::vector<Output>& i) {
+        return g.AddOp("GreaterEqual", {i[0], number(0)});
+      },
+      [&](const std::vector<Output>& i) {
+        return std::vector{g.AddOp("FloorMod", {g.AddOp("AddV2", {i[0], number(1)}), number(100)})};
+      })[0];
+  g.AddOp("AddV2", {last, x}, {}, "sum");
+  ASSERT_TRUE(g.status().ok()) << g.status();
+  const std::string session = client.CreateSession(GraphDefOf(g.graph())).value();
+  tensorflow::PartialRunSetupRequest setup;
+  setup.set_session_handle(session);
+  setup.add_feed("x:0");
+  setup.add_fetch("sum:0");
+  // More than there are threads for.
+  std::vector<std::shared_ptr<TestClientCall>> calls;
+  for (int i = 0; i < 2 * OpenWork::kMaxComputing; ++i) {
+    calls.push_back(client.Start("PartialRunSetup", setup.SerializeAsString()));
+    if (i < OpenWork::kMaxComputing) EXPECT_TRUE(calls.back()->Await().ok());
+  }
+  EXPECT_TRUE(client.CreateSession(TestModel(client.ops())).ok());
+  tensorflow::CloseSessionRequest close;
+  close.set_session_handle(session);
+  EXPECT_TRUE(client.Call<tensorflow::CloseSessionResponse>("CloseSession", close).ok());
+  for (const auto& call : calls) call->Await().IgnoreError();
+  while (client.worker().num_running_steps() > 0) absl::SleepFor(absl::Milliseconds(1));
 }
 
 TEST_F(PartialRunsTest, FetchesAreTakenAfterTheLastFeed) {

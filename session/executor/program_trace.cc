@@ -18,6 +18,7 @@ void ProgramTrace::Begin(int32_t instruction) {
 void ProgramTrace::End(int32_t instruction) {
   const int64_t now = absl::GetCurrentTimeNanos();
   absl::MutexLock lock(&mutex_);
+  if (nodes_.size() >= kMaxNodes) return;
   const absl::string_view op = program_.op_name(instruction);
   nodes_.push_back({.node = std::string(NameBeforeFusion(op, program_.node_name(instruction))),
                     .op = std::string(op),

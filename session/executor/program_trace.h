@@ -1,4 +1,5 @@
-// Notes when the kernels of a program run, in a step that is traced.
+// Notes when the kernels of a program run, in a step that is traced: the first kMaxNodes of them, for a loop
+// may run them without end.
 //
 // Thread safety: all methods; the instruction that Begin and End name runs once at a time.
 #pragma once
@@ -17,6 +18,8 @@ namespace weir {
 
 class ProgramTrace {
  public:
+  static constexpr size_t kMaxNodes = size_t{1} << 18;
+
   explicit ProgramTrace(const Program& program)
       : program_(program), began_(program.instructions().size()), thread_(program.instructions().size()) {}
 
