@@ -32,7 +32,7 @@ class OpenWork {
 
   static constexpr int kMaxRunning = 64;        // works at a time
   static constexpr int kMaxRepeated = 16;       // repeated ones, beside them
-  static constexpr int kMaxComputing = 64;      // steps, beside them
+  static constexpr int kMaxComputing = 128;     // steps, beside them
   static constexpr int kMaxComputingHere = 16;  // steps on the threads that take calls
   static constexpr size_t kMaxQueued = 10'000;  // of each of these
 
