@@ -215,20 +215,21 @@ class BroadcastVariables final : public Hook {
     });
   }
 
+  absl::StatusOr<Tensor> Exchange(size_t i, int root, const Tensor& value) {
+    const ModelVariable& variable = copies_[i].variable;
+    return Broadcast(static_cast<int64_t>(i) + 1, variable.name, root, variable.dtype, value);
+  }
+
   // What the leader's steps have applied that it may try again, counted from the oldest of them.
   absl::StatusOr<Tensor> ExchangeApplied(int root, const Tensor& bytes) {
     const auto instance = static_cast<int64_t>(copies_.size()) + 1;
-    return Wait([&](Communicator& ranks, Communicator::Done done) {
-      ranks.Broadcast(CallFor(instance, "what has been applied"), root, DType::kUint8, bytes,
-                      std::move(done));
-    });
+    return Broadcast(instance, "what has been applied", root, DType::kUint8, bytes);
   }
 
-  absl::StatusOr<Tensor> Exchange(size_t i, int root, Tensor value) {
-    const ModelVariable& variable = copies_[i].variable;
+  absl::StatusOr<Tensor> Broadcast(int64_t instance, const std::string& name, int root, DType dtype,
+                                   const Tensor& value) {
     return Wait([&](Communicator& ranks, Communicator::Done done) {
-      ranks.Broadcast(CallFor(static_cast<int64_t>(i) + 1, variable.name), root, variable.dtype, value,
-                      std::move(done));
+      ranks.Broadcast(CallFor(instance, name), root, dtype, value, std::move(done));
     });
   }
 
