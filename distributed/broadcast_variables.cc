@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,57 @@ constexpr int64_t kGroupKey = -1;
 constexpr uint64_t kAnyWriter = 1;
 // A save of rank 0 is waited for so long.
 constexpr absl::Duration kLongestEnd = absl::Minutes(30);
+
+// How many calls of its session a rank has done in which it has met the others. As long as no rank has joined
+// (Horovod's Join), that is the same number on all of them but for calls that some have done and others not;
+// a Join ends on all ranks at once, and the calls are counted anew.
+struct CallsDone {
+  static constexpr int64_t kNone = -1;
+
+  int64_t num_joins = kNone;  // kNone: it has just started, and goes along with the others
+  int64_t num_calls = 0;      // since the last join
+
+  bool IsBefore(const CallsDone& other) const {
+    return std::pair(num_joins, num_calls) < std::pair(other.num_joins, other.num_calls);
+  }
+};
+
+// What a rank says of itself when the group is formed.
+struct RankState {
+  static constexpr int kNumNumbers = 6;
+
+  int64_t step = 0;
+  int64_t num_devices = 1;
+  bool is_torn = false;  // a step was cancelled in the middle of its updates
+  CallsDone done;
+  bool is_joining = false;  // the others may have done more calls since
+
+  Tensor ToTensor() const {
+    return Tensor::Vector<int64_t>(
+        {step, num_devices, int64_t{is_torn}, done.num_joins, done.num_calls, int64_t{is_joining}});
+  }
+  static RankState From(absl::Span<const int64_t> numbers) {
+    return {numbers[0], numbers[1], numbers[2] != 0, {numbers[3], numbers[4]}, numbers[5] != 0};
+  }
+};
+
+// Where those are that have come farthest.
+CallsDone MostCallsDone(absl::Span<const RankState> ranks) {
+  CallsDone most;
+  for (const RankState& rank : ranks) {
+    CallsDone done = rank.done;
+    if (rank.is_joining) done.num_calls = 0;
+    if (most.IsBefore(done)) most = done;
+  }
+  return most;
+}
+
+// Whether others have done the call that the rank is in. They had what it put in, so they have done it as it
+// would have, and are in the next one: that needs the rank again.
+bool IsBehind(const RankState& rank, const CallsDone& most) {
+  if (rank.done.num_joins == CallsDone::kNone) return false;
+  return rank.is_joining ? rank.done.num_joins < most.num_joins : rank.done.IsBefore(most);
+}
 
 // Gives all ranks the state of one.
 class BroadcastVariables final : public Hook {
@@ -64,32 +116,49 @@ class BroadcastVariables final : public Hook {
   }
 
   absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override {
+    is_joining_ |= group_.ranks()->progress().num_joins != known_.num_joins;
     // Each session but the first follows a loss: the others are to come here, too.
     if (std::exchange(has_begun_, true) || !group_.ranks()->status().ok()) {
       WEIR_RETURN_IF_ERROR(FormAnew(coordinator));
     }
     RankGroup& ranks = *group_.ranks();
-    SetLostStepIsDone(false);
+    ranks.SetAlone(std::nullopt);
     if (ranks.size() == 1) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(const int64_t own_step, ReadGlobalStep(session, global_step_));
-    WEIR_ASSIGN_OR_RETURN(const Leader leader, FindLeader(own_step));
+    WEIR_ASSIGN_OR_RETURN(const std::vector<RankState> states, CompareStates(own_step));
+    const CallsDone most = MostCallsDone(states);
+    WEIR_ASSIGN_OR_RETURN(const int leader, FindLeader(states, most));
     WEIR_RETURN_IF_ERROR(CompareSchedules(ranks, environment_, CallFor(-1, "the graphs"), schedule_));
-    if (leader.step != own_step) {
+    if (states[leader].step != own_step) {
       PrintNotice(absl::StrCat(ranks.NameOf(ranks.rank()), " takes over the variables of ",
-                               ranks.NameOf(leader.rank), ", from step ", own_step, " to ", leader.step));
+                               ranks.NameOf(leader), ", from step ", own_step, " to ", states[leader].step));
     }
-    // Nobody could have done it without this rank's gradients: this rank was in it, and its Run failed.
-    const bool is_done = last_good_step_ >= 0 && leader.step == last_good_step_ + 1;
-    WEIR_RETURN_IF_ERROR(leader.rank == ranks.rank() ? SendAll(session)
-                                                     : ReceiveAll(session, leader.rank, is_done));
+    const bool is_behind = IsBehind(states[ranks.rank()], most);
+    WEIR_RETURN_IF_ERROR(leader == ranks.rank() ? SendAll(session, is_behind)
+                                                : ReceiveAll(session, leader, is_behind));
     ranks.ForgetTornUpdates();
-    SetLostStepIsDone(is_done);
-    last_good_step_ = leader.step;
+    GoAlongWith(most, is_behind, leader);
     return absl::OkStatus();
   }
 
-  bool HasDoneLostStep(bool) const override { return lost_step_is_done_; }
+  // A call that others have done is not done again by this rank.
+  bool HasDoneLostCall(bool) const override { return is_behind_; }
   bool OwnsVariables() const override { return true; }
+
+  void AfterCall() override {
+    const RankGroup::Progress progress = group_.ranks()->progress();
+    if (is_behind_) {
+      done_ = others_;
+      is_behind_ = false;
+      group_.ranks()->SetAlone(std::nullopt);
+    } else if (progress.num_joins != known_.num_joins) {
+      done_ = {done_.num_joins + 1, 0};
+    } else if (progress.num_begun != known_.num_begun) {
+      ++done_.num_calls;
+    }
+    is_joining_ = false;
+    known_ = progress;
+  }
 
   void OnTerminated() override { is_terminated_ = true; }
   absl::Status AfterEnd(Session&) override {
@@ -98,13 +167,6 @@ class BroadcastVariables final : public Hook {
     const absl::Status status =
         group_.Finish(environment_.Now() + kLongestEnd, [] { return Termination::IsRequested(); });
     return absl::IsCancelled(status) ? absl::OkStatus() : status;
-  }
-
-  absl::Status AfterRun(RunContext& context, const RunValues&) override {
-    if (group_.ranks()->size() == 1) return absl::OkStatus();  // nobody to compare its step with
-    SetLostStepIsDone(false);
-    WEIR_ASSIGN_OR_RETURN(last_good_step_, ReadGlobalStep(context.session(), global_step_));
-    return absl::OkStatus();
   }
 
  private:
@@ -123,50 +185,56 @@ class BroadcastVariables final : public Hook {
     return absl::IsDeadlineExceeded(formed) ? absl::CancelledError(formed.message()) : formed;
   }
 
-  // The rank that has done the most steps; the lowest of several. Not one whose step was cancelled in the
-  // middle of its updates.
-  struct Leader {
-    int rank = 0;
-    int64_t step = 0;
-  };
-  absl::StatusOr<Leader> FindLeader(int64_t own_step) {
+  // Of all ranks, in their order.
+  absl::StatusOr<std::vector<RankState>> CompareStates(int64_t own_step) {
     RankGroup& group = *group_.ranks();
-    const Tensor own =
-        Tensor::Vector<int64_t>({own_step, num_devices_, static_cast<int64_t>(group.has_torn_updates())});
-    WEIR_ASSIGN_OR_RETURN(const Tensor steps, Wait([&](Communicator& ranks, Communicator::Done done) {
-                            ranks.AllGather(CallFor(0, "global_step"), own, std::move(done));
+    const RankState own = {own_step, num_devices_, group.has_torn_updates(), done_, is_joining_};
+    WEIR_ASSIGN_OR_RETURN(const Tensor all, Wait([&](Communicator& ranks, Communicator::Done done) {
+                            ranks.AllGather(CallFor(0, "global_step"), own.ToTensor(), std::move(done));
                           }));
-    const absl::Span<const int64_t> all = steps.flat<int64_t>();
-    if (static_cast<int>(all.size()) != 3 * group.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "each of ", group.size(), " ranks must say its step, how many devices it has, and whether its ",
-          "variables are torn; ", all.size(), " numbers came"));
+    const absl::Span<const int64_t> numbers = all.flat<int64_t>();
+    if (static_cast<int>(numbers.size()) != RankState::kNumNumbers * group.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("each of ", group.size(), " ranks must say ",
+                                                     RankState::kNumNumbers, " numbers of its state; ",
+                                                     numbers.size(), " came"));
     }
-    Leader leader = {-1, -1}, torn = leader;
+    std::vector<RankState> states;
     for (int rank = 0; rank < group.size(); ++rank) {
-      const int64_t step = all[3 * rank], num_devices = all[3 * rank + 1];
-      if (num_devices != num_devices_) {
-        const absl::Status wrong = absl::InvalidArgumentError(
-            absl::StrCat("all workers must have as many devices: ", group.NameOf(rank), " has ", num_devices,
-                         ", ", group.NameOf(group.rank()), " has ", num_devices_));
-        group.End(wrong);  // the others need not wait for this rank to come again
-        return wrong;
-      }
-      Leader& one = all[3 * rank + 2] != 0 ? torn : leader;
-      if (step > one.step) one = {rank, step};
+      states.push_back(RankState::From(numbers.subspan(RankState::kNumNumbers * rank)));
+      if (states.back().num_devices == num_devices_) continue;
+      const absl::Status wrong = absl::InvalidArgumentError(
+          absl::StrCat("all workers must have as many devices: ", group.NameOf(rank), " has ",
+                       states.back().num_devices, ", ", group.NameOf(group.rank()), " has ", num_devices_));
+      group.End(wrong);  // the others need not wait for this rank to come again
+      return wrong;
     }
-    if (torn.step <= leader.step) return leader;
+    return states;
+  }
+
+  // The rank that has done the most steps, of several one that is not behind; the lowest of these. Not one
+  // whose step was cancelled in the middle of its updates.
+  absl::StatusOr<int> FindLeader(absl::Span<const RankState> states, const CallsDone& most) const {
+    int leader = -1, torn = -1;
+    const auto place = [&](int rank) { return std::pair(states[rank].step, !IsBehind(states[rank], most)); };
+    for (int rank = 0; rank < static_cast<int>(states.size()); ++rank) {
+      int& best = states[rank].is_torn ? torn : leader;
+      if (best < 0 || place(best) < place(rank)) best = rank;
+    }
+    if (torn < 0 || (leader >= 0 && states[torn].step <= states[leader].step)) return leader;
     return absl::DataLossError(absl::StrCat(
-        "a step of ", group.NameOf(torn.rank), " was cancelled in the middle of its updates after step ",
-        torn.step, ", and no other rank has come as far: start again from a checkpoint"));
+        "a step of ", group_.ranks()->NameOf(torn), " was cancelled in the middle of its updates after step ",
+        states[torn].step, ", and no other rank has come as far: start again from a checkpoint"));
   }
 
-  void SetLostStepIsDone(bool is_done) {
-    lost_step_is_done_ = is_done;
-    group_.ranks()->SetIsAlone(is_done);
+  void GoAlongWith(const CallsDone& most, bool is_behind, int leader) {
+    others_ = most.num_joins == CallsDone::kNone ? CallsDone{0, 0} : most;
+    if (!is_behind) done_ = others_;
+    is_behind_ = is_behind;
+    group_.ranks()->SetAlone(is_behind ? std::optional(leader) : std::nullopt);
+    known_ = group_.ranks()->progress();
   }
 
-  absl::Status SendAll(Session& session) {
+  absl::Status SendAll(Session& session, bool is_behind) {
     std::vector<TensorRef> reads;
     for (const Copy& copy : copies_) reads.push_back(copy.variable.value);
     WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> values, session.Run({}, reads));
@@ -174,16 +242,15 @@ class BroadcastVariables final : public Hook {
       WEIR_RETURN_IF_ERROR(Exchange(i, group_.ranks()->rank(), values[i]).status());
     }
     WEIR_ASSIGN_OR_RETURN(const AppliedUpdates applied, AppliedUpdates::Decode(session.AppliedUpdates()));
-    const LogicalStep oldest = steps_->Oldest();
+    const LogicalStep first = FirstStep(is_behind);
     const std::string text =
-        applied.Renumbered(oldest.writer, oldest.number, kAnyWriter, 0).Encode(UpdateLedger::kMaxMarks);
+        applied.Renumbered(first.writer, first.number, kAnyWriter, 0).Encode(UpdateLedger::kMaxMarks);
     Tensor bytes(DType::kUint8, Shape({static_cast<int64_t>(text.size())}));
     std::copy(text.begin(), text.end(), bytes.flat<uint8_t>().begin());
     return ExchangeApplied(group_.ranks()->rank(), bytes).status();
   }
 
-  // `has_done_one`: the leader's oldest step comes after this rank's.
-  absl::Status ReceiveAll(Session& session, int root, bool has_done_one) {
+  absl::Status ReceiveAll(Session& session, int root, bool is_behind) {
     Feeds feeds;
     std::vector<TargetRef> assigns;
     for (size_t i = 0; i < copies_.size(); ++i) {
@@ -201,26 +268,28 @@ class BroadcastVariables final : public Hook {
     const absl::Span<const uint8_t> text = bytes.flat<uint8_t>();
     WEIR_ASSIGN_OR_RETURN(const AppliedUpdates applied,
                           AppliedUpdates::Decode({reinterpret_cast<const char*>(text.data()), text.size()}));
-    const LogicalStep oldest = steps_->Oldest();
+    const LogicalStep first = FirstStep(is_behind);
     // What the lost step has applied to the values of before counts as not applied, and what it has applied
     // to the leader's as applied: else this rank would do once more what the leader leaves out.
     Session::RestoreProgress progress;
     return session.Restore(progress, [&]() -> absl::Status {
       WEIR_RETURN_IF_ERROR(session.Run(feeds, {}, assigns).status());
-      if (oldest.writer == 0) return absl::OkStatus();
-      const int64_t first = oldest.number + static_cast<int64_t>(has_done_one);
+      if (first.writer == 0) return absl::OkStatus();
       progress.applied_updates =
-          applied.Renumbered(kAnyWriter, 0, oldest.writer, first).Encode(UpdateLedger::kMaxMarks);
+          applied.Renumbered(kAnyWriter, 0, first.writer, first.number).Encode(UpdateLedger::kMaxMarks);
       return absl::OkStatus();
     });
   }
+
+  // Of the first call that all ranks do: a rank that is behind leaves out the one that it is in.
+  LogicalStep FirstStep(bool is_behind) const { return is_behind ? steps_->Next() : steps_->Oldest(); }
 
   absl::StatusOr<Tensor> Exchange(size_t i, int root, const Tensor& value) {
     const ModelVariable& variable = copies_[i].variable;
     return Broadcast(static_cast<int64_t>(i) + 1, variable.name, root, variable.dtype, value);
   }
 
-  // What the leader's steps have applied that it may try again, counted from the oldest of them.
+  // What the leader's steps have applied that it may try again, counted from the first step that all do.
   absl::StatusOr<Tensor> ExchangeApplied(int root, const Tensor& bytes) {
     const auto instance = static_cast<int64_t>(copies_.size()) + 1;
     return Broadcast(instance, "what has been applied", root, DType::kUint8, bytes);
@@ -254,9 +323,12 @@ class BroadcastVariables final : public Hook {
   std::vector<std::string> schedule_;
   bool has_begun_ = false;
   bool is_terminated_ = false;
-  int64_t last_good_step_ = -1;  // when this rank last knew where it was; -1: never
   absl::Time form_by_ = absl::InfiniteFuture();
-  bool lost_step_is_done_ = false;
+  CallsDone done_;             // by this rank
+  CallsDone others_;           // by those that had come farthest when the group was formed
+  bool is_joining_ = false;    // a Join of the call that is under way has begun
+  bool is_behind_ = false;     // of others_: the call that is under way is not done again
+  RankGroup::Progress known_;  // when the last call ended
 };
 
 }  // namespace

@@ -18,17 +18,20 @@
 // Faults. When a rank is lost, the step of every other one fails with Aborted, its session is created anew,
 // and the hook forms the group again and waits for the lost rank to be started again (`weir launch
 // --restarts`). Then all take the variables of the rank that has done the most steps: a survivor, so that
-// nothing is lost but the step under way. There is no commit() as in Horovod: replicas are never more than
-// one whole step apart, because a step updates nothing before all of its gradients have been averaged. A rank
-// whose step failed, but was done by others with its gradients, does not do it again: its Run gives the
-// fetches, computed on the variables after the step, without running the targets; an AllReduce among them
-// gives what this rank puts in, other collectives fail.
+// nothing is lost but the step under way. There is no commit() as in Horovod: a step updates nothing before
+// all of its gradients have been averaged. Each rank then tries the call of its session again that has failed
+// (Run, or RunStepFn with all of its steps), and what a step of it has updated before is not updated again.
+// A rank whose call failed, but was done by others with what this rank had put in, does not do it again: its
+// steps give the fetches, computed on the variables that are there then, without running the targets; an
+// AllReduce among them gives what this rank puts in, a Join the rank whose variables these are, and other
+// collectives fail. A rank that is started again begins with the call that the others try again: when a turn
+// of the training loop meets the other ranks in several steps, they belong in one RunStepFn.
 //
 // A step that was cancelled in the middle of its updates, by a deadline for example, leaves variables that
 // nobody takes over. A collective of a metric that fails meanwhile does not: it is told after the updates.
 //
 // All ranks must build the same graph (the hook compares the collectives, and names the first difference),
-// run the same steps and stop after the same one, or run Join when they are out of data. When one stops
+// run the same calls and stop after the same one, or run Join when they are out of data. When one stops
 // earlier, the others fail with InvalidArgument. At the end the ranks stay until rank 0 has saved, because
 // it may be lost before that: their Close waits for it. Another rank that is lost in the very last step is
 // told, when it comes again, that training is over: OutOfRange, with which a program ends well (exit_code.h);

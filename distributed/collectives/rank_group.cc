@@ -87,7 +87,7 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
   absl::Status gone;
   {
     absl::MutexLock lock(&mutex_);
-    if (is_alone_) {
+    if (alone_.has_value()) {
       refused = absl::FailedPreconditionError("the others have done this step already, without this rank");
     } else if (generation_ == 0) {
       refused = NotFormedLocked();
@@ -99,8 +99,10 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
     if (options.is_proxy && next != proxied_sequence) return;
     if (refused.ok()) {
       const ExchangeId id = {generation_, {call.key, next++}};
-      num_begun_ += !options.is_proxy;
-      has_joined_ |= signature.kind == CollectiveSignature::Kind::kJoin;
+      const bool is_join = signature.kind == CollectiveSignature::Kind::kJoin;
+      progress_.num_begun += !options.is_proxy;
+      progress_.num_joins += is_join;
+      has_joined_ |= is_join;
       options.round = round_;
       exchange = std::make_shared<Exchange>(id, call, std::move(signature), *std::move(collective), options,
                                             size(), environment_.Now(), std::move(done));
@@ -241,7 +243,7 @@ void RankGroup::Begin(uint64_t generation) {
     next_sequence_.clear();
     has_joined_ = false;
     round_ = 0;
-    num_begun_ = 0;
+    begun_before_ = progress_.num_begun;
     presence_.assign(names_.size(), Presence::kHere);
     gone_since_.assign(names_.size(), absl::InfiniteFuture());
     for (auto it = early_.begin(); it != early_.end();) {
@@ -509,14 +511,19 @@ void RankGroup::Receive(int from, CollectiveMessage message, Payload bytes, Repl
   FinishIfComplete(exchange);
 }
 
-void RankGroup::SetIsAlone(bool is_alone) {
+RankGroup::Progress RankGroup::progress() const {
   absl::MutexLock lock(&mutex_);
-  is_alone_ = is_alone;
+  return progress_;
 }
 
-bool RankGroup::is_alone() const {
+void RankGroup::SetAlone(std::optional<int> newest) {
   absl::MutexLock lock(&mutex_);
-  return is_alone_;
+  alone_ = newest;
+}
+
+std::optional<int> RankGroup::alone() const {
+  absl::MutexLock lock(&mutex_);
+  return alone_;
 }
 
 Payload RankGroup::Place(int from, const CollectiveMessage& message, size_t num_bytes) {

@@ -24,6 +24,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,9 +116,17 @@ class RankGroup final : public Communicator {
   // Why there is none; OK while there is one.
   absl::Status status() const;
 
-  // While set, an all-reduce gives what this rank puts in, and other collectives fail with
-  // FailedPrecondition: for a step that the others have done already.
-  void SetIsAlone(bool is_alone);
+  // What this rank itself has begun, in all generations.
+  struct Progress {
+    int64_t num_begun = 0;  // collectives
+    int64_t num_joins = 0;  // among them
+  };
+  Progress progress() const;
+
+  // For steps that the others have done already: an all-reduce gives what this rank puts in, a barrier waits
+  // for nobody, a join gives `newest`, the rank whose variables this one has taken over, and other
+  // collectives fail with FailedPrecondition. nullopt: no more.
+  void SetAlone(std::optional<int> newest);
 
   // A part from another rank. `reply` is called once, maybe later. Errors end the sender's generation.
   using Reply = absl::AnyInvocable<void(const absl::Status& status)>;
@@ -188,7 +197,7 @@ class RankGroup final : public Communicator {
   static void Tell(const std::vector<Ended>& ended);
   absl::Status CheckEarlyLocked(int from, const CollectiveMessage& message, size_t num_bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool is_alone() const;
+  std::optional<int> alone() const;
   absl::Status NotFormedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int rank_;
@@ -201,7 +210,7 @@ class RankGroup final : public Communicator {
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_generation_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  bool is_alone_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<int> alone_ ABSL_GUARDED_BY(mutex_);
   // Ends of generations that have not begun here, the last kRememberedEnds.
   std::deque<std::pair<uint64_t, absl::Status>> early_ends_ ABSL_GUARDED_BY(mutex_);
   std::vector<Presence> presence_ ABSL_GUARDED_BY(mutex_);      // by rank
@@ -210,7 +219,8 @@ class RankGroup final : public Communicator {
   absl::flat_hash_map<ExchangeId, std::shared_ptr<Exchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
   bool has_joined_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t num_begun_ ABSL_GUARDED_BY(mutex_) = 0;  // by this rank itself, in this generation
+  Progress progress_ ABSL_GUARDED_BY(mutex_);
+  int64_t begun_before_ ABSL_GUARDED_BY(mutex_) = 0;  // this generation
   UpdateSections updates_ ABSL_GUARDED_BY(mutex_);
   std::vector<Ended> deferred_ ABSL_GUARDED_BY(mutex_);  // until updates have ended
   // Parts of collectives that this rank has not begun.

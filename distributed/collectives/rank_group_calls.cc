@@ -51,7 +51,7 @@ void RankGroup::Reduce(Kind kind, const Call& call, Tensor input, Reduction redu
   absl::Status status = CheckReduction(signature);
   if (status.ok() && kind == Kind::kReduceScatter) status = CheckRows("a reduce-scatter", input);
   if (!status.ok()) return done(Named(call, status));
-  if (kind == Kind::kAllReduce && is_alone()) return done(std::move(input));
+  if (kind == Kind::kAllReduce && alone().has_value()) return done(std::move(input));
   Run(
       call, signature, [&] { return MakeReduction(signature, input, *call.allocator); }, {},
       Into(std::move(done)));
@@ -111,6 +111,7 @@ void RankGroup::Broadcast(const Call& call, int root, DType dtype, Tensor input,
 }
 
 void RankGroup::Barrier(const Call& call, std::function<void(absl::Status)> done) {
+  if (alone().has_value()) return done(absl::OkStatus());
   Run(
       call, {.kind = Kind::kBarrier, .dtype = DType::kInt32},
       [&]() -> absl::StatusOr<std::unique_ptr<Collective>> {
@@ -120,11 +121,12 @@ void RankGroup::Barrier(const Call& call, std::function<void(absl::Status)> done
 }
 
 void RankGroup::Join(const Call& call, std::function<void(absl::StatusOr<int>)> done) {
+  if (const std::optional<int> newest = alone()) return done(*newest);
   int64_t num_begun = 0;
   std::string under_way;
   {
     absl::MutexLock lock(&mutex_);
-    num_begun = num_begun_;
+    num_begun = progress_.num_begun - begun_before_;
     for (const auto& [id, exchange] : exchanges_) {
       if (!exchange->options.is_proxy) under_way = exchange->name;
     }

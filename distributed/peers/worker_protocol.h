@@ -80,8 +80,8 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
 // refused again and again; small all-reduces of many ranks and those of several ranks a host take other ways.
 // 4: tensors that are pushed say their turn, for loops of several tasks. 5: rank 0 says which lives form a
 // group of replicas. 6: the replica whose variables the others take over also says what it has applied of the
-// step that is tried again.
-inline constexpr uint64_t kWireProtocol = 6;
+// step that is tried again. 7: replicas say how many calls they have done.
+inline constexpr uint64_t kWireProtocol = 7;
 
 // Which Weir a task runs. Requests to join, and their answers, begin with it, in a form that does not change,
 // so that tasks of any two versions can tell what is wrong with them.

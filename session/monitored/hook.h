@@ -2,10 +2,10 @@
 //
 // Order of calls: Begin once, while the graph may still grow (variables made there are initialised and saved
 // with the others); AfterCreateSession after every creation or recovery of the session; then BeforeRun and
-// AfterRun around each step; End once, after the last good step (not after a step that failed), and AfterEnd
-// when all hooks have ended. Each of them is called for one hook after the other, in their order. All calls
-// come from the thread that runs the session. An error from any of them ends the session with that error;
-// every End is called all the same.
+// AfterRun around each step, and AfterCall when what the program has called has succeeded; End once, after
+// the last good step (not after a step that failed), and AfterEnd when all hooks have ended. Each of them is
+// called for one hook after the other, in their order. All calls come from the thread that runs the session.
+// An error from any of them ends the session with that error; every End is called all the same.
 #pragma once
 
 #include <cstdint>
@@ -85,10 +85,10 @@ class Hook {
   // session closed. An error of a thread stops training; a lost peer (IsRecoverable) costs a session, as it
   // does in a step.
   virtual absl::Status AfterCreateSession(Session&, Coordinator&) { return absl::OkStatus(); }
-  // Asked after AfterCreateSession: whether the step that failed with the last session has been done all the
-  // same, by others. Then its targets are not run again: its fetches are computed without them, on what the
-  // variables are now. `is_at_end`: a hook has said IsAtEnd.
-  virtual bool HasDoneLostStep(bool /*is_at_end*/) const { return false; }
+  // Asked before every step: whether the call that it belongs to failed with an earlier session and has been
+  // done all the same, by others. Then the step's targets are not run again: its fetches are computed without
+  // them, on what the variables are now. `is_at_end`: a hook has said IsAtEnd.
+  virtual bool HasDoneLostCall(bool /*is_at_end*/) const { return false; }
   // Asked after AfterCreateSession: whether there is no step to be done, as in a program that is started
   // again after its last one. Then should_stop() is true.
   virtual bool IsAtEnd() const { return false; }
@@ -99,6 +99,9 @@ class Hook {
   // What the coming step shall do beside what its caller asks for.
   virtual absl::StatusOr<RunArgs> BeforeRun(RunContext&) { return RunArgs(); }
   virtual absl::Status AfterRun(RunContext&, const RunValues&) { return absl::OkStatus(); }
+  // A call of the session's Run or RunStepFn has succeeded, with all of its steps: no part of it is tried
+  // again.
+  virtual void AfterCall() {}
   // Before End, when SIGTERM has stopped training before its end: the program may be started again.
   virtual void OnTerminated() {}
   virtual absl::Status End(Session&) { return absl::OkStatus(); }

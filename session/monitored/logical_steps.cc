@@ -2,7 +2,7 @@
 
 namespace weir {
 
-LogicalSteps::Call::~Call() {
+void LogicalSteps::Call::Settle() {
   absl::MutexLock lock(&steps_.mutex_);
   for (const int64_t number : numbers_) steps_.unsettled_.erase(number);
 }
@@ -22,6 +22,12 @@ LogicalStep LogicalSteps::Oldest() const {
   absl::MutexLock lock(&mutex_);
   const int64_t oldest = unsettled_.empty() ? next_ : *unsettled_.begin();
   return {writer_, oldest, oldest};
+}
+
+LogicalStep LogicalSteps::Next() const {
+  if (writer_ == 0) return {};
+  absl::MutexLock lock(&mutex_);
+  return {writer_, next_, unsettled_.empty() ? next_ : *unsettled_.begin()};
 }
 
 }  // namespace weir

@@ -19,17 +19,19 @@ class LogicalSteps {
   // `writer` is random. 0: steps are never tried again, and have no numbers.
   explicit LogicalSteps(uint64_t writer) : writer_(writer) {}
 
-  // What may be tried again as a whole, with one step or several. When it goes, its steps are settled.
+  // What may be tried again as a whole, with one step or several.
   class Call {
    public:
     explicit Call(LogicalSteps& steps) : steps_(steps) {}
-    ~Call();
+    ~Call() { Settle(); }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
     // From here on Next gives the same numbers again.
     void BeginAttempt() { num_begun_ = 0; }
     LogicalStep Next();
+    // It will not be tried again. Once more: does nothing.
+    void Settle();
 
    private:
     LogicalSteps& steps_;
@@ -40,6 +42,8 @@ class LogicalSteps {
   // The oldest step that may be tried again; the next one if there is none. Without a writer: they have no
   // numbers.
   LogicalStep Oldest() const;
+  // The one that begins next, unless it is an attempt of an earlier one.
+  LogicalStep Next() const;
 
  private:
   const uint64_t writer_;

@@ -255,14 +255,17 @@ absl::Status MonitoredSession::TryCreateSession() {
   // Nobody has requested a stop: the step that was lost, and maybe the session again, is still waited for.
   // The end is forgotten when that session restores earlier variables.
   is_at_end_ = IsAtEnd();
-  lost_step_is_done_ = std::any_of(options_.hooks.begin(), options_.hooks.end(),
-                                   [this](const HookPtr& hook) { return hook->HasDoneLostStep(is_at_end_); });
   return absl::OkStatus();
 }
 
 bool MonitoredSession::IsAtEnd() const {
   return std::any_of(options_.hooks.begin(), options_.hooks.end(),
                      [](const HookPtr& hook) { return hook->IsAtEnd(); });
+}
+
+bool MonitoredSession::LostCallIsDone() const {
+  return std::any_of(options_.hooks.begin(), options_.hooks.end(),
+                     [this](const HookPtr& hook) { return hook->HasDoneLostCall(is_at_end_); });
 }
 
 absl::Status MonitoredSession::LostUnderThread(CoordinatedSession& session) const {
@@ -275,7 +278,8 @@ absl::Status MonitoredSession::FailureOfThreads(CoordinatedSession& session) con
   return options_.recovers && IsRecoverable(status) ? absl::OkStatus() : status;
 }
 
-absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> step) {
+absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
+                                             absl::FunctionRef<absl::Status()> step) {
   if (!failure_.ok()) return failure_;
   if (is_closed_) return absl::FailedPreconditionError("the monitored session is closed");
   if (!over_.ok()) return over_;
@@ -286,11 +290,14 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
   Refusals refusals;
   // A step that fails in every new session would otherwise be tried without end and without a pause.
   for (absl::Duration pause; true; pause = std::clamp(pause * 2, kFirstPause, kLongestPause)) {
+    call.BeginAttempt();
     absl::Status status = step();
     // A recovery within it.
     if (!failure_.ok()) return failure_;
     if (!over_.ok()) return over_;
     if (status.ok()) {
+      call.Settle();
+      for (const HookPtr& hook : options_.hooks) hook->AfterCall();
       // A peer was lost under a hook, after the step: the step stays done, only the session is made anew.
       const absl::Status lost = std::exchange(lost_under_hook_, absl::OkStatus());
       return lost.ok() ? lost : Recover(lost);
@@ -325,8 +332,7 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::Run(const Feeds& feeds,
   const RunArgs args = {fetches, feeds, targets, options};
   std::vector<Tensor> results;
   LogicalSteps::Call call(steps_);
-  WEIR_RETURN_IF_ERROR(RunUntilKnown([&]() -> absl::Status {
-    call.BeginAttempt();
+  WEIR_RETURN_IF_ERROR(RunUntilKnown(call, [&]() -> absl::Status {
     WEIR_ASSIGN_OR_RETURN(results, RunOnce(args, call));
     return absl::OkStatus();
   }));
@@ -335,8 +341,7 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::Run(const Feeds& feeds,
 
 absl::Status MonitoredSession::RunStepFn(absl::FunctionRef<absl::Status(StepContext& context)> step) {
   LogicalSteps::Call call(steps_);
-  return RunUntilKnown([&] {
-    call.BeginAttempt();
+  return RunUntilKnown(call, [&] {
     StepContext context(*this, call);
     return step(context);
   });
@@ -375,15 +380,16 @@ void MonitoredSession::SaveOwnVariables() {
 }
 
 absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(RunArgs args, LogicalSteps::Call& call) {
-  if (std::exchange(lost_step_is_done_, false)) {
+  if (LostCallIsDone()) {
     const absl::Status independent = CheckIndependent(graph_.graph(), args, scaffold().global_step);
     if (!independent.ok() && is_at_end_) {
       return TrainingIsOverError(absl::StrCat("training is at its last step: ", independent.message()));
     }
     WEIR_RETURN_IF_ERROR(independent);
     args.targets.clear();
+  } else {
+    args.options.logical_step = call.Next();
   }
-  args.options.logical_step = call.Next();
   WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, args, stop_));
   // When a peer was lost too, what the hook saw may be lost with it: it sees the next step, and decides
   // again.

@@ -134,13 +134,16 @@ class MonitoredSession {
   absl::Status TryCreateSession();
   // Says why on stderr and creates the session again; failure_ is set when that fails.
   absl::Status Recover(const absl::Status& reason);
-  // Returns when `step` has returned OK or an error that is no lost peer; that one is kept.
-  absl::Status RunUntilKnown(absl::FunctionRef<absl::Status()> step);
+  // Returns when an attempt of `call`, which `step` makes, has returned OK or an error that is no lost peer;
+  // that one is kept.
+  absl::Status RunUntilKnown(LogicalSteps::Call& call, absl::FunctionRef<absl::Status()> step);
   absl::StatusOr<std::vector<Tensor>> RunOnce(RunArgs args, LogicalSteps::Call& call);
   absl::Status EndHooks();
   // The same and AfterEnd, with a new session for one that has lost a peer.
   absl::Status EndHooksAndRecover();
   bool IsAtEnd() const;
+  // By others, so this session is not to do it again.
+  bool LostCallIsDone() const;
   // After a recovery at the end: whether steps are missing, in lost_at_end_.
   void NoteLoss(const absl::Status& reason, int restores_before);
   absl::Status RecoverWhile(bool may_recover, absl::FunctionRef<absl::Status()> end);
@@ -171,9 +174,8 @@ class MonitoredSession {
   absl::Status failure_;
   absl::Status over_;  // not OK: training is over, and there is no session any more
   absl::Status lost_under_hook_;
-  absl::Status lost_at_end_;        // not OK: steps are missing that were done, and no hook has seen that
-  int num_restores_told_ = 0;       // of the creator's restores, those that the hooks know of
-  bool lost_step_is_done_ = false;  // by others, so this session is not to do it again
+  absl::Status lost_at_end_;   // not OK: steps are missing that were done, and no hook has seen that
+  int num_restores_told_ = 0;  // of the creator's restores, those that the hooks know of
   std::unique_ptr<Termination> termination_;  // last: it calls the session
 };
 

@@ -147,7 +147,7 @@ TEST(SessionRecoveryTest, AStepWhoseAnswerIsLostIsAppliedOnce) {
 // Nor when it is no target, but what a fetch waits for.
 TEST(SessionRecoveryTest, AStepThatOthersHaveDoneIsNotRunAgain) {
   struct OthersHaveDoneIt final : Hook {
-    bool HasDoneLostStep(bool) const override { return true; }
+    bool HasDoneLostCall(bool) const override { return true; }
   };
   TestProgram program;
   Output trained;

@@ -63,7 +63,7 @@ class SyncReplica final : public Hook {
   }
   // The last step was made with the gradients of the step that was lost, or without them. Asked for again it
   // would make one more.
-  bool HasDoneLostStep(bool is_at_end) const override { return has_lost_session_ && is_at_end; }
+  bool HasDoneLostCall(bool is_at_end) const override { return has_lost_session_ && is_at_end; }
   void OnTerminated() override { is_terminated_ = true; }
   absl::Status AfterEnd(Session& session) override {
     const absl::Status ended = is_chief_ || is_terminated_ ? absl::OkStatus() : AwaitEnd(session);
