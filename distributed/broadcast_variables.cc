@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,7 @@ struct RankState {
     return Tensor::Vector<int64_t>(
         {step, num_devices, int64_t{is_torn}, done.num_joins, done.num_calls, int64_t{is_joining}});
   }
+  bool is_new() const { return done.num_joins == CallsDone::kNone; }
   static RankState From(absl::Span<const int64_t> numbers) {
     return {numbers[0], numbers[1], numbers[2] != 0, {numbers[3], numbers[4]}, numbers[5] != 0};
   }
@@ -76,10 +78,17 @@ CallsDone MostCallsDone(absl::Span<const RankState> ranks) {
   return most;
 }
 
+// Whether a rank with torn variables has updates that the other one lacks. One that has just started may have
+// none, where nobody counts steps.
+bool HasDoneMore(const RankState& torn, const RankState& other) {
+  const bool has_done_calls = CallsDone{0, 0}.IsBefore(torn.done);
+  return torn.step > other.step || (torn.step == 0 && other.step == 0 && other.is_new() && has_done_calls);
+}
+
 // Whether others have done the call that the rank is in. They had what it put in, so they have done it as it
 // would have, and are in the next one: that needs the rank again.
 bool IsBehind(const RankState& rank, const CallsDone& most) {
-  if (rank.done.num_joins == CallsDone::kNone) return false;
+  if (rank.is_new()) return false;
   return rank.is_joining ? rank.done.num_joins < most.num_joins : rank.done.IsBefore(most);
 }
 
@@ -98,6 +107,7 @@ class BroadcastVariables final : public Hook {
   void SetSteps(const LogicalSteps& steps) override { steps_ = &steps; }
 
   absl::Status Begin(GraphBuilder& g) override {
+    known_ = group_.ranks()->progress();
     global_step_ = GlobalStep(g).value;
     const auto scope = g.NameScope("broadcast");
     for (const ModelVariable& variable : AllVariables(g)) {
@@ -116,6 +126,8 @@ class BroadcastVariables final : public Hook {
   }
 
   absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override {
+    session_ = &session;
+    received_ = AppliedUpdates();
     is_joining_ |= group_.ranks()->progress().num_joins != known_.num_joins;
     // Each session but the first follows a loss: the others are to come here, too.
     if (std::exchange(has_begun_, true) || !group_.ranks()->status().ok()) {
@@ -127,17 +139,20 @@ class BroadcastVariables final : public Hook {
     WEIR_ASSIGN_OR_RETURN(const int64_t own_step, ReadGlobalStep(session, global_step_));
     WEIR_ASSIGN_OR_RETURN(const std::vector<RankState> states, CompareStates(own_step));
     const CallsDone most = MostCallsDone(states);
-    WEIR_ASSIGN_OR_RETURN(const int leader, FindLeader(states, most));
+    WEIR_ASSIGN_OR_RETURN(leader_, FindLeader(states, most));
     WEIR_RETURN_IF_ERROR(CompareSchedules(ranks, environment_, CallFor(-1, "the graphs"), schedule_));
-    if (states[leader].step != own_step) {
+    if (states[leader_].step != own_step) {
       PrintNotice(absl::StrCat(ranks.NameOf(ranks.rank()), " takes over the variables of ",
-                               ranks.NameOf(leader), ", from step ", own_step, " to ", states[leader].step));
+                               ranks.NameOf(leader_), ", from step ", own_step, " to ",
+                               states[leader_].step));
     }
-    const bool is_behind = IsBehind(states[ranks.rank()], most);
-    WEIR_RETURN_IF_ERROR(leader == ranks.rank() ? SendAll(session, is_behind)
-                                                : ReceiveAll(session, leader, is_behind));
+    const bool is_behind = is_behind_ || IsBehind(states[ranks.rank()], most);
+    WEIR_RETURN_IF_ERROR(leader_ == ranks.rank() ? SendAll(session, is_behind)
+                                                 : ReceiveAll(session, is_behind));
     ranks.ForgetTornUpdates();
-    GoAlongWith(most, is_behind, leader);
+    others_ = most.num_joins == CallsDone::kNone ? CallsDone{0, 0} : most;
+    is_behind_ = is_behind;
+    if (!is_behind) done_ = others_;
     return absl::OkStatus();
   }
 
@@ -145,19 +160,29 @@ class BroadcastVariables final : public Hook {
   bool HasDoneLostCall(bool) const override { return is_behind_; }
   bool OwnsVariables() const override { return true; }
 
-  void AfterCall() override {
-    const RankGroup::Progress progress = group_.ranks()->progress();
-    if (is_behind_) {
+  // Alone only here: hooks that have met the others when the session was created have met all of them.
+  void BeforeCall() override {
+    known_ = group_.ranks()->progress();
+    group_.ranks()->SetAlone(is_behind_ ? std::optional(leader_) : std::nullopt);
+  }
+
+  absl::Status AfterCall() override {
+    const RankGroup::Progress begun = std::exchange(known_, group_.ranks()->progress());
+    const bool has_met_others = known_.num_collectives != begun.num_collectives;
+    group_.ranks()->SetAlone(std::nullopt);
+    if (std::exchange(is_behind_, false)) {
       done_ = others_;
-      is_behind_ = false;
-      group_.ranks()->SetAlone(std::nullopt);
-    } else if (progress.num_joins != known_.num_joins) {
+    } else if (known_.num_joins != begun.num_joins) {
       done_ = {done_.num_joins + 1, 0};
-    } else if (progress.num_begun != known_.num_begun) {
+    } else if (has_met_others) {
       ++done_.num_calls;
+    } else if (!received_.empty()) {
+      // A call of this rank alone, which has used the numbers of their steps.
+      return SetApplied(*session_, steps_->Next(), [] { return absl::OkStatus(); });
     }
     is_joining_ = false;
-    known_ = progress;
+    if (has_met_others) received_ = AppliedUpdates();
+    return absl::OkStatus();
   }
 
   void OnTerminated() override { is_terminated_ = true; }
@@ -188,7 +213,9 @@ class BroadcastVariables final : public Hook {
   // Of all ranks, in their order.
   absl::StatusOr<std::vector<RankState>> CompareStates(int64_t own_step) {
     RankGroup& group = *group_.ranks();
-    const RankState own = {own_step, num_devices_, group.has_torn_updates(), done_, is_joining_};
+    // Where this rank was behind, it has the variables of those that were not.
+    const RankState own = {own_step, num_devices_, group.has_torn_updates(), is_behind_ ? others_ : done_,
+                           is_joining_ && !is_behind_};
     WEIR_ASSIGN_OR_RETURN(const Tensor all, Wait([&](Communicator& ranks, Communicator::Done done) {
                             ranks.AllGather(CallFor(0, "global_step"), own.ToTensor(), std::move(done));
                           }));
@@ -211,27 +238,23 @@ class BroadcastVariables final : public Hook {
     return states;
   }
 
-  // The rank that has done the most steps, of several one that is not behind; the lowest of these. Not one
-  // whose step was cancelled in the middle of its updates.
+  // The rank that has done the most steps. Of several one that was in the group before, for it has updates
+  // that are not counted; of these one that is not behind; the lowest of these. Not one whose step was
+  // cancelled in the middle of its updates.
   absl::StatusOr<int> FindLeader(absl::Span<const RankState> states, const CallsDone& most) const {
     int leader = -1, torn = -1;
-    const auto place = [&](int rank) { return std::pair(states[rank].step, !IsBehind(states[rank], most)); };
+    const auto place = [&](int rank) {
+      const RankState& state = states[rank];
+      return std::tuple(state.step, !state.is_new(), !IsBehind(state, most));
+    };
     for (int rank = 0; rank < static_cast<int>(states.size()); ++rank) {
       int& best = states[rank].is_torn ? torn : leader;
       if (best < 0 || place(best) < place(rank)) best = rank;
     }
-    if (torn < 0 || (leader >= 0 && states[torn].step <= states[leader].step)) return leader;
+    if (torn < 0 || (leader >= 0 && !HasDoneMore(states[torn], states[leader]))) return leader;
     return absl::DataLossError(absl::StrCat(
         "a step of ", group_.ranks()->NameOf(torn), " was cancelled in the middle of its updates after step ",
         states[torn].step, ", and no other rank has come as far: start again from a checkpoint"));
-  }
-
-  void GoAlongWith(const CallsDone& most, bool is_behind, int leader) {
-    others_ = most.num_joins == CallsDone::kNone ? CallsDone{0, 0} : most;
-    if (!is_behind) done_ = others_;
-    is_behind_ = is_behind;
-    group_.ranks()->SetAlone(is_behind ? std::optional(leader) : std::nullopt);
-    known_ = group_.ranks()->progress();
   }
 
   absl::Status SendAll(Session& session, bool is_behind) {
@@ -250,33 +273,38 @@ class BroadcastVariables final : public Hook {
     return ExchangeApplied(group_.ranks()->rank(), bytes).status();
   }
 
-  absl::Status ReceiveAll(Session& session, int root, bool is_behind) {
+  absl::Status ReceiveAll(Session& session, bool is_behind) {
     Feeds feeds;
     std::vector<TargetRef> assigns;
     for (size_t i = 0; i < copies_.size(); ++i) {
-      WEIR_ASSIGN_OR_RETURN(const Tensor value, Exchange(i, root, Tensor()));
+      WEIR_ASSIGN_OR_RETURN(const Tensor value, Exchange(i, leader_, Tensor()));
       const ModelVariable& variable = copies_[i].variable;
       if (value.shape() != variable.shape) {
         return absl::InvalidArgumentError(absl::StrCat(
             "the ranks have different models: variable '", variable.name, "' is ", variable.shape.ToString(),
-            " here and ", value.shape().ToString(), " on ", group_.ranks()->NameOf(root)));
+            " here and ", value.shape().ToString(), " on ", group_.ranks()->NameOf(leader_)));
       }
       feeds.push_back({copies_[i].received, value});
       assigns.insert(assigns.end(), copies_[i].assigns.begin(), copies_[i].assigns.end());
     }
-    WEIR_ASSIGN_OR_RETURN(const Tensor bytes, ExchangeApplied(root, Tensor()));
+    WEIR_ASSIGN_OR_RETURN(const Tensor bytes, ExchangeApplied(leader_, Tensor()));
     const absl::Span<const uint8_t> text = bytes.flat<uint8_t>();
-    WEIR_ASSIGN_OR_RETURN(const AppliedUpdates applied,
+    WEIR_ASSIGN_OR_RETURN(received_,
                           AppliedUpdates::Decode({reinterpret_cast<const char*>(text.data()), text.size()}));
-    const LogicalStep first = FirstStep(is_behind);
-    // What the lost step has applied to the values of before counts as not applied, and what it has applied
-    // to the leader's as applied: else this rank would do once more what the leader leaves out.
+    return SetApplied(session, FirstStep(is_behind),
+                      [&] { return session.Run(feeds, {}, assigns).status(); });
+  }
+
+  // What the lost step has applied to the values of before counts as not applied, and what it has applied to
+  // the leader's as applied, from `first` on: else this rank would do once more what the leader leaves out.
+  absl::Status SetApplied(Session& session, const LogicalStep& first,
+                          absl::FunctionRef<absl::Status()> set_variables) const {
     Session::RestoreProgress progress;
     return session.Restore(progress, [&]() -> absl::Status {
-      WEIR_RETURN_IF_ERROR(session.Run(feeds, {}, assigns).status());
+      WEIR_RETURN_IF_ERROR(set_variables());
       if (first.writer == 0) return absl::OkStatus();
       progress.applied_updates =
-          applied.Renumbered(kAnyWriter, 0, first.writer, first.number).Encode(UpdateLedger::kMaxMarks);
+          received_.Renumbered(kAnyWriter, 0, first.writer, first.number).Encode(UpdateLedger::kMaxMarks);
       return absl::OkStatus();
     });
   }
@@ -324,11 +352,14 @@ class BroadcastVariables final : public Hook {
   bool has_begun_ = false;
   bool is_terminated_ = false;
   absl::Time form_by_ = absl::InfiniteFuture();
+  Session* session_ = nullptr;
+  int leader_ = 0;             // whose variables all have
   CallsDone done_;             // by this rank
   CallsDone others_;           // by those that had come farthest when the group was formed
   bool is_joining_ = false;    // a Join of the call that is under way has begun
   bool is_behind_ = false;     // of others_: the call that is under way is not done again
-  RankGroup::Progress known_;  // when the last call ended
+  RankGroup::Progress known_;  // when the attempt of the call began
+  AppliedUpdates received_;    // by the leader, of the call that all do next
 };
 
 }  // namespace

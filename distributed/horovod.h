@@ -22,10 +22,12 @@
 // all of its gradients have been averaged. Each rank then tries the call of its session again that has failed
 // (Run, or RunStepFn with all of its steps), and what a step of it has updated before is not updated again.
 // A rank whose call failed, but was done by others with what this rank had put in, does not do it again: its
-// steps give the fetches, computed on the variables that are there then, without running the targets; an
-// AllReduce among them gives what this rank puts in, a Join the rank whose variables these are, and other
-// collectives fail. A rank that is started again begins with the call that the others try again: when a turn
-// of the training loop meets the other ranks in several steps, they belong in one RunStepFn.
+// steps give the fetches, computed on the variables that are there then, without running targets, those of
+// hooks neither; an AllReduce among them gives what this rank puts in, and a Join the rank whose variables
+// these are. Where a fetch needs a target, or another collective, the process ends with Aborted (exit code
+// 160) and must be started again. A rank that is started again begins with the call that the others try
+// again: when a turn of the training loop meets the other ranks in several steps, they belong in one
+// RunStepFn.
 //
 // A step that was cancelled in the middle of its updates, by a deadline for example, leaves variables that
 // nobody takes over. A collective of a metric that fails meanwhile does not: it is told after the updates.
@@ -117,9 +119,9 @@ class Horovod {
   std::unique_ptr<Optimizer> DistributedOptimizer(std::unique_ptr<Optimizer> optimizer,
                                                   const DistributedOptimizerOptions& options = {});
 
-  // Gives all ranks the variables of the one that has done the most steps (the lowest rank among several)
-  // whenever a session is created: at the start those of rank 0, or of the rank that has restored a
-  // checkpoint. It belongs before other hooks that read variables.
+  // Gives all ranks the variables of the one that has done the most steps (of several one that was there
+  // before, and the lowest of those) whenever a session is created: at the start those of rank 0, or of the
+  // rank that has restored a checkpoint. It belongs before other hooks that read variables.
   HookPtr BroadcastGlobalVariablesHook();
 
  private:

@@ -10,7 +10,6 @@
 #include "distributed/collectives/rank_group.h"
 #include "distributed/test_replicas.h"
 #include "gmock/gmock.h"
-#include "graph/types/status_macros.h"
 #include "ops/standard_ops.h"
 #include "ops/training/gradient_descent.h"
 #include "ops/training/momentum.h"
@@ -280,150 +279,6 @@ TEST_P(HorovodTest, AStepBeforeTheOneThatWasLostIsDoneOnceByAll) {
   EXPECT_EQ(weights[0], weights[1]);
 }
 
-// One rank has done the training in the call's only step, the other one in the first of two: neither call has
-// ended, so both are tried again, whole.
-TEST_P(HorovodTest, ACallThatNobodyHasDoneIsTriedAgainByAll) {
-  MakeCluster(2);
-  std::vector<std::vector<float>> weights(2);
-  std::vector<int64_t> steps(2);
-  absl::Notification is_lost;
-  OnAllRanks(2, [&](int rank) {
-    const auto server = Start(rank);
-    const auto hvd = Horovod::Init(*server).value();
-    GraphBuilder g(StandardOps());
-    const LinearModel model(g);
-    Node* const train =
-        hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, model.loss, GlobalStep(g)).value();
-    const Output loss = hvd->AllReduce(g, model.loss);
-    const auto session = MonitoredTrainingSession(
-        g, {.target = server->target(), .hooks = {hvd->BroadcastGlobalVariablesHook()}});
-    ASSERT_TRUE(session.ok()) << session.status();
-    const Output global_step = (*session)->scaffold().global_step;
-    std::thread watch;
-    if (rank == 0) {
-      watch = std::thread([&, &raw = (*session)->session()] {
-        while (raw.Run({}, {global_step}).value()[0].scalar<int64_t>() < 1) {
-          absl::SleepFor(absl::Milliseconds(1));
-        }
-        server->replicas()->ranks()->End(absl::AbortedError("a link is broken"));
-        is_lost.Notify();
-      });
-    }
-    const RunOptions options = {.timeout = absl::Seconds(60)};
-    for (int call = 0; call < 2; ++call) {
-      const Feeds batch = BatchOf(model, rank, call);
-      const absl::Status status =
-          (*session)->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
-            if (rank == 0) return context.RunWithHooks(batch, {loss}, {train}, options).status();
-            WEIR_RETURN_IF_ERROR(context.RunWithHooks(batch, {}, {train}, options).status());
-            is_lost.WaitForNotification();
-            return context.RunWithHooks(batch, {loss}, {}, options).status();
-          });
-      ASSERT_TRUE(status.ok()) << status;
-      if (watch.joinable()) watch.join();
-    }
-    steps[rank] = (*session)->GlobalStep().value();
-    weights[rank] = Values((*session)->session().Run({}, {model.weights.value}).value()[0]);
-    const absl::Status closed = (*session)->Close();
-    EXPECT_TRUE(closed.ok()) << closed;
-    server->Shutdown();
-  });
-  EXPECT_THAT(steps, ElementsAre(2, 2));
-  EXPECT_EQ(weights[0], weights[1]);
-}
-
-// Rank 1 has lost its peer after both steps of the call: for rank 0 the call is over.
-TEST_P(HorovodTest, ACallThatOthersHaveDoneIsLeftOutWithAllItsSteps) {
-  MakeCluster(2);
-  std::vector<std::vector<float>> weights(2);
-  std::vector<int64_t> steps(2);
-  std::vector<int> attempts(2);
-  OnAllRanks(2, [&](int rank) {
-    const auto server = Start(rank);
-    const auto hvd = Horovod::Init(*server).value();
-    GraphBuilder g(StandardOps());
-    const LinearModel model(g);
-    Node* const train =
-        hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, model.loss, GlobalStep(g)).value();
-    const Output loss = hvd->AllReduce(g, model.loss);
-    const auto session = MonitoredTrainingSession(
-        g, {.target = server->target(), .hooks = {hvd->BroadcastGlobalVariablesHook()}});
-    ASSERT_TRUE(session.ok()) << session.status();
-    const RunOptions options = {.timeout = absl::Seconds(60)};
-    for (int call = 0; call < 3; ++call) {
-      const Feeds batch = BatchOf(model, rank, call);
-      const absl::Status status =
-          (*session)->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
-            ++attempts[rank];
-            WEIR_RETURN_IF_ERROR(context.RunWithHooks(batch, {}, {train}, options).status());
-            WEIR_RETURN_IF_ERROR(context.RunWithHooks(batch, {loss}, {train}, options).status());
-            return rank == 1 && attempts[rank] == 2 ? absl::AbortedError("a peer was lost")
-                                                    : absl::OkStatus();
-          });
-      ASSERT_TRUE(status.ok()) << status;
-    }
-    steps[rank] = (*session)->GlobalStep().value();
-    weights[rank] = Values((*session)->session().Run({}, {model.weights.value}).value()[0]);
-    const absl::Status closed = (*session)->Close();
-    EXPECT_TRUE(closed.ok()) << closed;
-    server->Shutdown();
-  });
-  EXPECT_THAT(attempts, ElementsAre(4, 4));
-  EXPECT_THAT(steps, ElementsAre(6, 6));
-  EXPECT_EQ(weights[0], weights[1]);
-}
-
-// It is not behind: the others have trained without it.
-TEST_P(HorovodTest, ARankThatHasJoinedWaitsAgain) {
-  MakeCluster(2);
-  std::vector<std::vector<float>> weights(2);
-  std::vector<int64_t> steps(2);
-  OnAllRanks(2, [&](int rank) {
-    const auto server = Start(rank);
-    const auto hvd = Horovod::Init(*server).value();
-    GraphBuilder g(StandardOps());
-    const LinearModel model(g);
-    // Of no rows: a rank that has joined cannot stand in for those.
-    const ModelVariable weight = MakeVariable(g, "weight", Tensor::Scalar(0.0f));
-    const Output error = Sub(g, weight.value, Mean(g, model.x, ConstIntegers(g, {0, 1})));
-    Node* const train =
-        hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, Square(g, error), GlobalStep(g)).value();
-    const Output join = hvd->Join(g);
-    const auto session = MonitoredTrainingSession(
-        g, {.target = server->target(), .hooks = {hvd->BroadcastGlobalVariablesHook()}});
-    ASSERT_TRUE(session.ok()) << session.status();
-    const RunOptions options = {.timeout = absl::Seconds(60)};
-    const auto run = [&](const std::vector<TensorRef>& fetches, const std::vector<TargetRef>& targets) {
-      const absl::Status status =
-          (*session)->Run(BatchOf(model, rank, 1), fetches, targets, options).status();
-      ASSERT_TRUE(status.ok()) << status;
-    };
-    // After the Join, too, when the ranks have done different numbers of calls.
-    for (int round = 0; round < 2; ++round) {
-      run({}, {train});
-      for (int i = 0; rank == 0 && i < 4; ++i) {
-        if (i == 2) server->replicas()->ranks()->End(absl::AbortedError("a link is broken"));
-        run({}, {train});
-      }
-      run({join}, {});
-    }
-    // The new group takes over what rank 0 has trained alone.
-    if (rank == 1) server->replicas()->ranks()->End(absl::AbortedError("a link is broken"));
-    run({}, {train});
-    run({join}, {});
-    // Both are there, and maybe one is in its next call already.
-    server->replicas()->ranks()->End(absl::AbortedError("a link is broken"));
-    run({}, {train});
-    steps[rank] = (*session)->GlobalStep().value();
-    weights[rank] = Values((*session)->session().Run({}, {weight.value}).value()[0]);
-    const absl::Status closed = (*session)->Close();
-    EXPECT_TRUE(closed.ok()) << closed;
-    server->Shutdown();
-  });
-  EXPECT_THAT(steps, ElementsAre(12, 12));
-  EXPECT_EQ(weights[0], weights[1]);
-}
-
 // The counter needs nothing of other ranks, so the leader has counted before the step is lost.
 TEST_P(HorovodTest, WhatAStepHasDoneBeforeItWasLostIsDoneOnceByAll) {
   MakeCluster(2);
@@ -476,7 +331,7 @@ TEST_P(HorovodTest, ARankWithTornVariablesIsNotTheOneToCopyFrom) {
     GlobalStep(g);
     if (rank == 0) {
       Cancellation step;
-      server->replicas()->ranks()->BeginUpdates({"updates", {0, 0}, &step});
+      ASSERT_TRUE(server->replicas()->ranks()->BeginUpdates({"updates", {0, 0}, &step}).ok());
       step.Cancel(absl::DeadlineExceededError("too late"));
     }
     const auto session = MonitoredTrainingSession(

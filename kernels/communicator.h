@@ -124,8 +124,9 @@ class Communicator : public Resource {
   // Between the two a step of this rank updates variables, and needs no collective any more: one that fails
   // meanwhile, of whichever step, is told after the updates. A step that is cancelled between them, by
   // something else, leaves torn variables. `call.cancellation` is the step's. Sections of several steps may
-  // overlap.
-  virtual void BeginUpdates(const Call& /*call*/) {}
+  // overlap. BeginUpdates fails with FailedPrecondition where nothing is to be updated: gradients that were
+  // not reduced with those of other ranks.
+  virtual absl::Status BeginUpdates(const Call& /*call*/) { return absl::OkStatus(); }
   virtual void EndUpdates(const Call& /*call*/) {}
 
   std::string ToString() const override { return absl::StrCat("rank ", rank(), " of ", size()); }

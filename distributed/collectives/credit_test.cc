@@ -85,7 +85,7 @@ TEST(UpdatesTest, AFailedCollectiveIsToldAfterTheUpdates) {
   Outcome metric = NewOutcome();
   group[0].AllReduce({"metric", {1, 1}, &step}, Numbers(0, 3), Reduction::kSum, false,
                      TestGroup::Into(metric));
-  group[0].BeginUpdates(call);
+  ASSERT_TRUE(group[0].BeginUpdates(call).ok());
   group.FailOnePartTo(1, absl::UnavailableError("the connection broke"));
   EXPECT_FALSE(metric->has_value());
   ASSERT_EQ(group.ends().size(), 1u) << "the others hear of it at once";
@@ -104,7 +104,7 @@ TEST(UpdatesTest, AStepThatIsCancelledInTheMiddleOfItsUpdatesHasTornThem) {
   const Communicator::Call call = {"updates", {1, 7}, &step};
   Outcome metric = NewOutcome();
   group[0].AllReduce({"metric", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(metric));
-  group[0].BeginUpdates(call);
+  ASSERT_TRUE(group[0].BeginUpdates(call).ok());
   group[0].End(absl::AbortedError("rank 1 was lost"));
   EXPECT_FALSE(metric->has_value());
   step.Cancel(absl::DeadlineExceededError("too late"));
@@ -121,8 +121,10 @@ TEST(UpdatesTest, SectionsOfSeveralStepsOverlap) {
   Cancellation steps[2];
   Outcome metric = NewOutcome();
   group[0].AllReduce({"metric", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(metric));
-  for (int turn = 0; turn < 2; ++turn) group[0].BeginUpdates({"updates", {1, 7}, &steps[0]});
-  group[0].BeginUpdates({"updates", {1, 7}, &steps[1]});
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_TRUE(group[0].BeginUpdates({"updates", {1, 7}, &steps[0]}).ok());
+  }
+  ASSERT_TRUE(group[0].BeginUpdates({"updates", {1, 7}, &steps[1]}).ok());
   group[0].End(absl::AbortedError("rank 1 was lost"));
   group[0].EndUpdates({"updates", {1, 7}, &steps[0]});
   EXPECT_FALSE(metric->has_value());

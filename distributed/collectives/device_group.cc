@@ -259,8 +259,8 @@ class DeviceRank final : public Communicator {
         finish);
   }
 
-  void BeginUpdates(const Call& call) override {
-    if (processes_.get() != nullptr) processes_->BeginUpdates(call);
+  absl::Status BeginUpdates(const Call& call) override {
+    return processes_.get() != nullptr ? processes_->BeginUpdates(call) : absl::OkStatus();
   }
   void EndUpdates(const Call& call) override {
     if (processes_.get() != nullptr) processes_->EndUpdates(call);

@@ -25,6 +25,10 @@ absl::Status WithName(const Communicator::Call& call, const absl::Status& status
   return WithText(status, absl::StrCat("collective '", call.name, "': ", status.message()));
 }
 
+absl::Status DoneByOthers() {
+  return absl::FailedPreconditionError("the others have done this step already, without this rank");
+}
+
 }  // namespace
 
 RankGroup::RankGroup(int rank, std::vector<std::string> names, RankLinks& links, Environment& environment,
@@ -85,13 +89,16 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
   std::vector<Early> early;
   absl::Status refused = collective.status();
   absl::Status gone;
+  const bool is_join = signature.kind == CollectiveSignature::Kind::kJoin;
   {
     absl::MutexLock lock(&mutex_);
+    progress_.num_collectives += !options.is_proxy;
+    progress_.num_joins += is_join;
     if (alone_.has_value()) {
-      refused = absl::FailedPreconditionError("the others have done this step already, without this rank");
+      refused = DoneByOthers();
     } else if (generation_ == 0) {
       refused = NotFormedLocked();
-    } else if (has_joined_ && !options.is_proxy && signature.kind != CollectiveSignature::Kind::kJoin) {
+    } else if (has_joined_ && !options.is_proxy && !is_join) {
       refused =
           absl::FailedPreconditionError(absl::StrCat(NameOf(rank_), " has joined, and others have not"));
     }
@@ -99,9 +106,7 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
     if (options.is_proxy && next != proxied_sequence) return;
     if (refused.ok()) {
       const ExchangeId id = {generation_, {call.key, next++}};
-      const bool is_join = signature.kind == CollectiveSignature::Kind::kJoin;
-      progress_.num_begun += !options.is_proxy;
-      progress_.num_joins += is_join;
+      num_begun_ += !options.is_proxy;
       has_joined_ |= is_join;
       options.round = round_;
       exchange = std::make_shared<Exchange>(id, call, std::move(signature), *std::move(collective), options,
@@ -243,7 +248,7 @@ void RankGroup::Begin(uint64_t generation) {
     next_sequence_.clear();
     has_joined_ = false;
     round_ = 0;
-    begun_before_ = progress_.num_begun;
+    num_begun_ = 0;
     presence_.assign(names_.size(), Presence::kHere);
     gone_since_.assign(names_.size(), absl::InfiniteFuture());
     for (auto it = early_.begin(); it != early_.end();) {
@@ -321,14 +326,15 @@ void RankGroup::Tell(const std::vector<Ended>& ended) {
   }
 }
 
-void RankGroup::BeginUpdates(const Call& call) {
+absl::Status RankGroup::BeginUpdates(const Call& call) {
   EndUpdates(call);  // of a step that did not come to its end
   uint64_t id = 0;
   {
     absl::MutexLock lock(&mutex_);
+    if (alone_.has_value()) return DoneByOthers();
     id = updates_.Open({call.key, call.cancellation, environment_.Now()});
   }
-  if (call.cancellation == nullptr) return;
+  if (call.cancellation == nullptr) return absl::OkStatus();
   const uint64_t callback = call.cancellation->OnCancel([this, id](const absl::Status&) {
     std::vector<Ended> told;
     {
@@ -340,6 +346,7 @@ void RankGroup::BeginUpdates(const Call& call) {
   });
   absl::MutexLock lock(&mutex_);
   updates_.SetCallback(id, callback);
+  return absl::OkStatus();
 }
 
 void RankGroup::EndUpdates(const Call& call) {

@@ -91,7 +91,7 @@ class RankGroup final : public Communicator {
   void AllToAll(const Call& call, Tensor input, std::vector<int64_t> splits, ExchangedDone done) override;
   void Barrier(const Call& call, std::function<void(absl::Status)> done) override;
   void Join(const Call& call, std::function<void(absl::StatusOr<int>)> done) override;
-  void BeginUpdates(const Call& call) override;
+  absl::Status BeginUpdates(const Call& call) override;
   void EndUpdates(const Call& call) override;
 
   // Whether a step of this rank was cancelled while it updated variables, which are of no step since then.
@@ -116,16 +116,16 @@ class RankGroup final : public Communicator {
   // Why there is none; OK while there is one.
   absl::Status status() const;
 
-  // What this rank itself has begun, in all generations.
+  // What this rank itself has asked for, in all generations, and when there was none.
   struct Progress {
-    int64_t num_begun = 0;  // collectives
+    int64_t num_collectives = 0;
     int64_t num_joins = 0;  // among them
   };
   Progress progress() const;
 
   // For steps that the others have done already: an all-reduce gives what this rank puts in, a barrier waits
-  // for nobody, a join gives `newest`, the rank whose variables this one has taken over, and other
-  // collectives fail with FailedPrecondition. nullopt: no more.
+  // for nobody, a join gives `newest`, the rank whose variables this one has taken over; other collectives,
+  // and updates, fail with FailedPrecondition. nullopt: no more.
   void SetAlone(std::optional<int> newest);
 
   // A part from another rank. `reply` is called once, maybe later. Errors end the sender's generation.
@@ -219,8 +219,8 @@ class RankGroup final : public Communicator {
   absl::flat_hash_map<ExchangeId, std::shared_ptr<Exchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
   bool has_joined_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_begun_ ABSL_GUARDED_BY(mutex_) = 0;  // by this rank itself, in this generation
   Progress progress_ ABSL_GUARDED_BY(mutex_);
-  int64_t begun_before_ ABSL_GUARDED_BY(mutex_) = 0;  // this generation
   UpdateSections updates_ ABSL_GUARDED_BY(mutex_);
   std::vector<Ended> deferred_ ABSL_GUARDED_BY(mutex_);  // until updates have ended
   // Parts of collectives that this rank has not begun.

@@ -126,7 +126,7 @@ void RankGroup::Join(const Call& call, std::function<void(absl::StatusOr<int>)> 
   std::string under_way;
   {
     absl::MutexLock lock(&mutex_);
-    num_begun = progress_.num_begun - begun_before_;
+    num_begun = num_begun_;
     for (const auto& [id, exchange] : exchanges_) {
       if (!exchange->options.is_proxy) under_way = exchange->name;
     }

@@ -2,7 +2,7 @@
 //
 // Order of calls: Begin once, while the graph may still grow (variables made there are initialised and saved
 // with the others); AfterCreateSession after every creation or recovery of the session; then BeforeRun and
-// AfterRun around each step, and AfterCall when what the program has called has succeeded; End once, after
+// AfterRun around each step, BeforeCall and AfterCall around what the program has called; End once, after
 // the last good step (not after a step that failed), and AfterEnd when all hooks have ended. Each of them is
 // called for one hook after the other, in their order. All calls come from the thread that runs the session.
 // An error from any of them ends the session with that error; every End is called all the same.
@@ -86,8 +86,9 @@ class Hook {
   // does in a step.
   virtual absl::Status AfterCreateSession(Session&, Coordinator&) { return absl::OkStatus(); }
   // Asked before every step: whether the call that it belongs to failed with an earlier session and has been
-  // done all the same, by others. Then the step's targets are not run again: its fetches are computed without
-  // them, on what the variables are now. `is_at_end`: a hook has said IsAtEnd.
+  // done all the same, by others. Then targets, of hooks too, are not run again: the step's fetches are
+  // computed without them, on what the variables are now. Where that cannot be, the process must be started
+  // again (Aborted, which ends the session). `is_at_end`: a hook has said IsAtEnd; then training is over.
   virtual bool HasDoneLostCall(bool /*is_at_end*/) const { return false; }
   // Asked after AfterCreateSession: whether there is no step to be done, as in a program that is started
   // again after its last one. Then should_stop() is true.
@@ -99,9 +100,10 @@ class Hook {
   // What the coming step shall do beside what its caller asks for.
   virtual absl::StatusOr<RunArgs> BeforeRun(RunContext&) { return RunArgs(); }
   virtual absl::Status AfterRun(RunContext&, const RunValues&) { return absl::OkStatus(); }
-  // A call of the session's Run or RunStepFn has succeeded, with all of its steps: no part of it is tried
-  // again.
-  virtual void AfterCall() {}
+  // A call of the session's Run or RunStepFn: before each attempt, and when it has succeeded, with all of its
+  // steps, or has come to the end of the input. Then no part of it is tried again.
+  virtual void BeforeCall() {}
+  virtual absl::Status AfterCall() { return absl::OkStatus(); }
   // Before End, when SIGTERM has stopped training before its end: the program may be started again.
   virtual void OnTerminated() {}
   virtual absl::Status End(Session&) { return absl::OkStatus(); }

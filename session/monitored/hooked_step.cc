@@ -29,7 +29,7 @@ class StepArgs {
     return absl::OkStatus();
   }
 
-  const RunArgs& merged() const { return merged_; }
+  RunArgs& merged() { return merged_; }
 
  private:
   using Key = std::pair<const Node*, int>;
@@ -66,7 +66,8 @@ class StepArgs {
 }  // namespace
 
 absl::StatusOr<HookedStepResult> RunWithHooks(Session& session, absl::Span<const HookPtr> hooks,
-                                              const RunArgs& caller, const Coordinator& session_stop) {
+                                              const RunArgs& caller, const Coordinator& session_stop,
+                                              absl::FunctionRef<absl::Status(RunArgs& all)> adjust) {
   RunContext context(caller, session, session_stop);
   StepArgs args(session.graph(), caller);
   std::vector<size_t> begins;  // of each hook's fetches
@@ -75,7 +76,8 @@ absl::StatusOr<HookedStepResult> RunWithHooks(Session& session, absl::Span<const
     WEIR_ASSIGN_OR_RETURN(RunArgs asked, hooks[i]->BeforeRun(context));
     WEIR_RETURN_IF_ERROR(args.Add(std::move(asked), hooks, i));
   }
-  const RunArgs& all = args.merged();
+  RunArgs& all = args.merged();
+  WEIR_RETURN_IF_ERROR(adjust(all));
   begins.push_back(all.fetches.size());
   HookedStepResult result;
   RunMetadata metadata;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -20,10 +21,12 @@ struct HookedStepResult {
   absl::Status lost_under_hook;
 };
 
-// Calls the hooks' BeforeRun, runs one step with all that they and the caller ask for, calls their AfterRun.
-// `session_stop` is what the hooks' RunContext waits for. Errors: InvalidArgument for an output that is fed
+// Calls the hooks' BeforeRun, runs one step with all that they and the caller ask for, which `adjust` may
+// change, calls their AfterRun. `session_stop` is what the hooks' RunContext waits for. Errors: those of
+// `adjust`; InvalidArgument for an output that is fed
 // by two of them, naming it and both; the hooks'; those of a step.
 absl::StatusOr<HookedStepResult> RunWithHooks(Session& session, absl::Span<const HookPtr> hooks,
-                                              const RunArgs& caller, const Coordinator& session_stop);
+                                              const RunArgs& caller, const Coordinator& session_stop,
+                                              absl::FunctionRef<absl::Status(RunArgs& all)> adjust);
 
 }  // namespace weir

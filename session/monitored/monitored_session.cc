@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "graph/types/status_macros.h"
@@ -13,6 +12,7 @@
 #include "session/executor/update_ledger.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooked_step.h"
+#include "session/monitored/left_out_step.h"
 #include "session/monitored/queue_runner.h"
 
 namespace weir {
@@ -82,54 +82,6 @@ class Refusals {
   absl::Time last_ = absl::InfinitePast();
   std::map<absl::Duration, absl::Duration> spent_;
 };
-
-// Where a value comes from, of which ops of control flow have made others.
-const Node* SourceOf(const Node* node) {
-  static const auto* const passing = new absl::flat_hash_set<absl::string_view>{
-      "Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"};
-  absl::flat_hash_set<const Node*> seen;  // loops
-  while (passing->contains(node->op_name()) && node->num_inputs() > 0 && seen.insert(node).second) {
-    node = node->input(0).node;
-  }
-  return node;
-}
-
-// Whether it changes the variable whose value that is.
-bool Changes(const Node& node, const Output& value) {
-  if (value.node == nullptr || node.num_outputs() > 0 || node.num_inputs() == 0) return false;
-  const Node* const read = SourceOf(value.node);
-  return read->num_inputs() > 0 && SourceOf(node.input(0).node) == SourceOf(read->input(0).node);
-}
-
-// FailedPrecondition when a fetch runs one of the targets, or counts a step.
-absl::Status CheckIndependent(const Graph& graph, const RunArgs& args, const Output& global_step) {
-  absl::flat_hash_set<const Node*> targets;
-  for (const TargetRef& target : args.targets) {
-    WEIR_ASSIGN_OR_RETURN(const Node* node, target.Resolve(graph));
-    targets.insert(node);
-  }
-  std::vector<const Node*> open;
-  absl::flat_hash_set<const Node*> seen;
-  const auto visit = [&](const Node* node) {
-    if (seen.insert(node).second) open.push_back(node);
-  };
-  for (const TensorRef& fetch : args.fetches) {
-    WEIR_ASSIGN_OR_RETURN(const Output output, fetch.ResolveFetch(graph));
-    visit(output.node);
-  }
-  while (!open.empty()) {
-    const Node* const node = open.back();
-    open.pop_back();
-    if (targets.count(node) > 0 || Changes(*node, global_step)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the step that was lost has been done by others, so '", node->name(),
-                       "' must not run again, but a fetch depends on it"));
-    }
-    for (int i = 0; i < node->num_inputs(); ++i) visit(node->input(i).node);
-    for (const Node* before : node->control_inputs()) visit(before);
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -291,22 +243,25 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
   // A step that fails in every new session would otherwise be tried without end and without a pause.
   for (absl::Duration pause; true; pause = std::clamp(pause * 2, kFirstPause, kLongestPause)) {
     call.BeginAttempt();
+    for (const HookPtr& hook : options_.hooks) hook->BeforeCall();
     absl::Status status = step();
+    if (absl::IsFailedPrecondition(status) && LostCallIsDone()) status = CannotLeaveOut(status);
     // A recovery within it.
     if (!failure_.ok()) return failure_;
     if (!over_.ok()) return over_;
     if (status.ok()) {
-      call.Settle();
-      for (const HookPtr& hook : options_.hooks) hook->AfterCall();
       // A peer was lost under a hook, after the step: the step stays done, only the session is made anew.
-      const absl::Status lost = std::exchange(lost_under_hook_, absl::OkStatus());
-      return lost.ok() ? lost : Recover(lost);
+      absl::Status lost = std::exchange(lost_under_hook_, absl::OkStatus());
+      lost.Update(EndCall(call));
+      if (lost.ok()) return lost;
+      return IsRecoverable(lost) ? Recover(lost) : failure_ = lost;
     }
     // A thread that has failed, or lost a peer, is why the step failed. It is no end of the input then.
     const absl::Status cause = current()->coordinator().status();
     if (!cause.ok() && (absl::IsOutOfRange(status) || IsRecoverable(cause))) status = cause;
     if (absl::IsOutOfRange(status)) {
       RequestStop();
+      if (absl::Status ended = EndCall(call); !ended.ok() && !IsRecoverable(ended)) return failure_ = ended;
       return sigterm_stopped_it_ ? CausedBySigterm(status) : status;
     }
     if (!IsRecoverable(status)) return failure_ = status;
@@ -323,6 +278,13 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
     if (is_stopped && !sigterm_stopped_it_) return failure_ = status;
     WEIR_RETURN_IF_ERROR(Recover(status));
   }
+}
+
+absl::Status MonitoredSession::EndCall(LogicalSteps::Call& call) {
+  call.Settle();
+  absl::Status status;
+  for (const HookPtr& hook : options_.hooks) status.Update(hook->AfterCall());
+  return status;
 }
 
 absl::StatusOr<std::vector<Tensor>> MonitoredSession::Run(const Feeds& feeds,
@@ -380,17 +342,13 @@ void MonitoredSession::SaveOwnVariables() {
 }
 
 absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(RunArgs args, LogicalSteps::Call& call) {
-  if (LostCallIsDone()) {
-    const absl::Status independent = CheckIndependent(graph_.graph(), args, scaffold().global_step);
-    if (!independent.ok() && is_at_end_) {
-      return TrainingIsOverError(absl::StrCat("training is at its last step: ", independent.message()));
-    }
-    WEIR_RETURN_IF_ERROR(independent);
-    args.targets.clear();
-  } else {
-    args.options.logical_step = call.Next();
-  }
-  WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, args, stop_));
+  const bool is_done = LostCallIsDone();
+  if (!is_done) args.options.logical_step = call.Next();
+  WEIR_ASSIGN_OR_RETURN(
+      HookedStepResult result,
+      RunWithHooks(session(), options_.hooks, args, stop_, [&](RunArgs& all) -> absl::Status {
+        return is_done ? LeaveOutTargets(graph_.graph(), scaffold().global_step, all) : absl::OkStatus();
+      }));
   // When a peer was lost too, what the hook saw may be lost with it: it sees the next step, and decides
   // again.
   const bool is_stop = result.stop_requested && result.lost_under_hook.ok();
@@ -403,6 +361,15 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(RunArgs args, Logi
   }
   lost_under_hook_ = result.lost_under_hook;
   return std::move(result.fetches);
+}
+
+absl::Status MonitoredSession::CannotLeaveOut(const absl::Status& reason) {
+  if (is_at_end_) {
+    return TrainingIsOverError(absl::StrCat("training is at its last step: ", reason.message()));
+  }
+  // A process that has just been started goes along with the others.
+  return failure_ =
+             absl::AbortedError(absl::StrCat("this process must be started again: ", reason.message()));
 }
 
 absl::Status MonitoredSession::Close() {

@@ -137,7 +137,11 @@ class MonitoredSession {
   // Returns when an attempt of `call`, which `step` makes, has returned OK or an error that is no lost peer;
   // that one is kept.
   absl::Status RunUntilKnown(LogicalSteps::Call& call, absl::FunctionRef<absl::Status()> step);
+  // It is not tried again.
+  absl::Status EndCall(LogicalSteps::Call& call);
   absl::StatusOr<std::vector<Tensor>> RunOnce(RunArgs args, LogicalSteps::Call& call);
+  // Why a step that others have done was refused; what becomes of the session.
+  absl::Status CannotLeaveOut(const absl::Status& reason);
   absl::Status EndHooks();
   // The same and AfterEnd, with a new session for one that has lost a peer.
   absl::Status EndHooksAndRecover();

@@ -4,9 +4,11 @@
 // happened.
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -15,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distributed/cluster_spec.h"
+#include "distributed/collectives/collective_group.h"
+#include "distributed/collectives/rank_group.h"
 #include "distributed/horovod.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
@@ -34,15 +38,22 @@ namespace weir {
 namespace {
 
 constexpr int64_t kLastStep = 12;
-constexpr uint64_t kSeeds = 60;
 constexpr char kTooLate[] = "too late";
 constexpr absl::Duration kLease = absl::Seconds(3);
 
+// What a call of RunStepFn does. Each way the variables get the same values.
+enum class Turn { kOneStep, kTrainsThenMeasures, kTwoSteps };
+constexpr int kNumTurns = 3;
+
+struct ReplicaJobOptions {
+  bool elects = false;  // a store says which rank is the authority; otherwise it is rank 0
+  Turn turn = Turn::kOneStep;
+};
+
 class ReplicaJob {
  public:
-  // `elects`: a store says which rank is the authority; otherwise it is rank 0.
-  ReplicaJob(uint64_t seed, int size, bool elects = false)
-      : world_(seed), store_(world_.scheduler(), {}), elects_(elects), has_failed_(size), outcomes_(size) {
+  ReplicaJob(uint64_t seed, int size, const ReplicaJobOptions& options = {})
+      : world_(seed), store_(world_.scheduler(), {}), options_(options), has_failed_(size), outcomes_(size) {
     for (int rank = 0; rank < size; ++rank) {
       tasks_.push_back({"worker", rank});
       cluster_.AddTask(tasks_[rank], absl::StrCat("127.0.0.1:", 5000 + rank)).IgnoreError();
@@ -64,6 +75,14 @@ class ReplicaJob {
       World::Life* const life = lives_.at(rank);
       world_.Pause(*life);
       world_.At(world_.time() + length, [this, life] { world_.Resume(*life); });
+    });
+  }
+  // The group ends, without the loss of anybody.
+  void EndGroup(int rank, absl::Duration at) {
+    world_.At(at, [this, rank] {
+      const auto server = servers_.find(rank);
+      if (server == servers_.end() || lives_.at(rank)->is_killed()) return;
+      server->second->replicas()->ranks()->End(absl::AbortedError("a link is broken"));
     });
   }
   // Nothing gets from one to the other.
@@ -129,11 +148,13 @@ class ReplicaJob {
     ServerOptions options = life.server_options();
     options.lease = kLease;
     const std::unique_ptr<AuthorityStore> store = store_.MakeClient(life.environment());
-    if (elects_) options.election_store = store.get();
+    if (options_.elects) options.election_store = store.get();
     auto server = Server::Start(TaskConfig::Create(cluster_, tasks_[rank]).value(), options);
     absl::StatusOr<std::string> bits = absl::UnknownError("no server");
     if (server.ok()) {
+      servers_[rank] = server->get();
       bits = Train(rank, life, **server);
+      if (lives_.at(rank) == &life) servers_.erase(rank);
       (*server)->Shutdown(bits.status());
     } else {
       bits = server.status();
@@ -188,14 +209,20 @@ class ReplicaJob {
       Note(rank, life, values[0].scalar<int64_t>(), bits);
       return absl::OkStatus();
     };
+    using Context = MonitoredSession::StepContext;
+    const auto run = [&](Context& context, const std::vector<TensorRef>& fetches,
+                         const std::vector<TargetRef>& targets) -> absl::Status {
+      WEIR_ASSIGN_OR_RETURN(const auto now, context.session().Run({}, {step.value}));
+      const auto batch = static_cast<float>((now[0].scalar<int64_t>() * 31 + rank * 17) % 23) / 7 - 1;
+      return context.RunWithHooks({{x, Tensor::Scalar(batch)}}, fetches, targets).status();
+    };
     while (status.ok() && !session->should_stop()) {
       life.Sleep(absl::Milliseconds(100));
-      int64_t number = 0;
-      status = session->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
-        WEIR_ASSIGN_OR_RETURN(const auto now, context.session().Run({}, {step.value}));
-        number = now[0].scalar<int64_t>();
-        const auto batch = static_cast<float>((number * 31 + rank * 17) % 23) / 7 - 1;
-        return context.RunWithHooks({{x, Tensor::Scalar(batch)}}, {metric}, {train}).status();
+      status = session->RunStepFn([&](Context& context) -> absl::Status {
+        if (options_.turn == Turn::kOneStep) return run(context, {metric}, {train});
+        const bool measures = options_.turn == Turn::kTrainsThenMeasures;
+        WEIR_RETURN_IF_ERROR(run(context, {}, {train}));
+        return run(context, {metric}, measures ? std::vector<TargetRef>{} : std::vector<TargetRef>{train});
       });
       if (!status.ok()) break;
       WEIR_RETURN_IF_ERROR(note());
@@ -220,10 +247,11 @@ class ReplicaJob {
 
   World world_;
   SimulatedStore store_;
-  const bool elects_;
+  const ReplicaJobOptions options_;
   ClusterSpec cluster_;
   std::vector<TaskName> tasks_;
   std::map<int, World::Life*> lives_;  // the newest, by rank
+  std::map<int, Server*> servers_;     // of those
   int num_lives_ = 0;
   int num_restarts_ = 0;
   std::string last_error_;
@@ -234,6 +262,17 @@ class ReplicaJob {
   std::vector<bool> has_failed_;       // by rank, in any life
   std::vector<std::string> outcomes_;  // by rank
 };
+
+// WEIR_REPLICA_FIRST and the WEIR_REPLICA_SEEDS - 1 after it: a campaign sets them.
+std::vector<uint64_t> Seeds() {
+  const auto number = [](const char* name, uint64_t otherwise) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+  };
+  std::vector<uint64_t> seeds(number("WEIR_REPLICA_SEEDS", 60));
+  std::iota(seeds.begin(), seeds.end(), number("WEIR_REPLICA_FIRST", 1));
+  return seeds;
+}
 
 class CollectivesSimulationTest : public testing::TestWithParam<int> {
  protected:
@@ -246,13 +285,15 @@ class CollectivesSimulationTest : public testing::TestWithParam<int> {
       const int other = (rank + 1 + static_cast<int>(random() % (GetParam() - 1))) % GetParam();
       const absl::Duration at = absl::Milliseconds(random() % 3000);
       const absl::Duration length = absl::Milliseconds(100 + random() % 10000);
-      const uint64_t kind = random() % 4;
+      const uint64_t kind = random() % 5;
       absl::StrAppend(&told, "; kind ", kind, " of rank ", rank, " at ", absl::FormatDuration(at), " for ",
                       absl::FormatDuration(length));
       if (kind == 0) {
         job.KillAndRestart(rank, at);
       } else if (kind == 1) {
         job.Pause(rank, at, length);
+      } else if (kind == 4) {
+        job.EndGroup(rank, at);
       } else {
         job.Cut(rank, other, at, length);
         if (kind == 2) job.Cut(other, rank, at, length);
@@ -343,10 +384,22 @@ TEST_P(CollectivesSimulationTest, ARankThatSleepsLongerThanALeaseComesBack) {
 }
 
 TEST_P(CollectivesSimulationTest, MisfortunesDoNotComeSingly) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    ReplicaJob job(seed, GetParam());
+  for (const uint64_t seed : Seeds()) {
+    ReplicaJob job(seed, GetParam(), {.turn = static_cast<Turn>(seed % kNumTurns)});
     const std::string told = Befall(job, seed);
     EXPECT_EQ(job.Run(), Expected()) << "seed " << seed << told;
+  }
+}
+
+// Between any two messages of a step.
+TEST_P(CollectivesSimulationTest, AGroupThatEndsWithinACallIsFormedAnewAndTheCallDoneOnce) {
+  for (const uint64_t seed : Seeds()) {
+    ReplicaJob job(seed, GetParam(), {.turn = static_cast<Turn>(seed % kNumTurns)});
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 8; ++i) {
+      job.EndGroup(static_cast<int>(random() % GetParam()), absl::Microseconds(random() % 3'000'000));
+    }
+    EXPECT_EQ(job.Run(), Expected()) << "seed " << seed;
   }
 }
 
@@ -355,7 +408,7 @@ TEST_P(CollectivesSimulationTest, MisfortunesDoNotComeSingly) {
 TEST_P(CollectivesSimulationTest, NobodyWaitsForARankThatFallsSilentWhileTheJobBegins) {
   for (int at = 0; at < 2000; at += 50) {
     for (const int rank : {0, 1}) {
-      ReplicaJob job(at + 1, GetParam(), /*elects=*/true);
+      ReplicaJob job(at + 1, GetParam(), {.elects = true});
       job.Pause(rank, absl::Milliseconds(at), absl::Hours(2));
       job.Run();
       // The silent one is not there. No other may be left waiting.
@@ -368,8 +421,8 @@ TEST_P(CollectivesSimulationTest, NobodyWaitsForARankThatFallsSilentWhileTheJobB
 
 // Whichever rank is in office.
 TEST_P(CollectivesSimulationTest, AnElectedAuthorityMayBeLostAsAnyRank) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    ReplicaJob job(seed, GetParam(), /*elects=*/true);
+  for (const uint64_t seed : Seeds()) {
+    ReplicaJob job(seed, GetParam(), {.elects = true, .turn = static_cast<Turn>(seed % kNumTurns)});
     const std::string told = Befall(job, seed);
     EXPECT_EQ(job.Run(), Expected()) << "seed " << seed << told;
   }

@@ -432,11 +432,8 @@ class Updates final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const RefPtr<Communicator> communicator, FindCommunicator(context, attrs_));
     const Communicator::Call call = {name_, attrs_.key, &context.cancellation()};
-    if (begins) {
-      communicator->BeginUpdates(call);
-    } else {
-      communicator->EndUpdates(call);
-    }
+    if (begins) return communicator->BeginUpdates(call);
+    communicator->EndUpdates(call);
     return absl::OkStatus();
   }
 

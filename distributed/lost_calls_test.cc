@@ -1,0 +1,552 @@
+// What becomes of a call of Run or RunStepFn when replicas lose one another in the middle of it: all try it
+// again, or those that are behind leave it out; what it updates is updated once.
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distributed/collectives/rank_group.h"
+#include "distributed/horovod.h"
+#include "distributed/test_replicas.h"
+#include "gmock/gmock.h"
+#include "graph/types/status_macros.h"
+#include "ops/standard_ops.h"
+#include "ops/training/gradient_descent.h"
+#include "ops/variable.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/hook.h"
+#include "session/monitored/training_session.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+using Context = MonitoredSession::StepContext;
+
+// Whoever waits in vain is to fail, not to hang.
+RunOptions Limited() {
+  RunOptions options;
+  options.timeout = absl::Seconds(60);
+  return options;
+}
+
+// One rank of a model whose weight is pulled towards what the batches say.
+struct Replica {
+  Replica(int rank, std::unique_ptr<Server> its_server)
+      : rank(rank), server(std::move(its_server)), hvd(Horovod::Init(*server).value()) {
+    x = Placeholder(g, DType::kFloat32, Shape());
+    weight = MakeVariable(g, "weight", Tensor::Scalar(0.0f));
+    loss = Square(g, Sub(g, weight.value, x));
+  }
+
+  void Minimize() {
+    train = hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, loss, GlobalStep(g)).value();
+  }
+  // Without one before: the model counts its steps.
+  void Start(std::vector<HookPtr> hooks = {}) {
+    if (train == nullptr) Minimize();
+    hooks.insert(hooks.begin(), hvd->BroadcastGlobalVariablesHook());
+    auto started = MonitoredTrainingSession(
+        g, {.target = server->target(), .hooks = std::move(hooks), .log_step_count_steps = 0});
+    ASSERT_TRUE(started.ok()) << started.status();
+    session = *std::move(started);
+  }
+
+  Feeds Batch(int call) const { return {{x, Tensor::Scalar(static_cast<float>(3 * call + rank))}}; }
+  absl::Status Run(int call, const std::vector<TargetRef>& targets,
+                   const std::vector<TensorRef>& fetches = {}) {
+    return session->Run(Batch(call), fetches, targets, Limited()).status();
+  }
+  absl::Status Train(int call) { return Run(call, {train}); }
+  absl::Status Train(Context& context, int call, const std::vector<TensorRef>& fetches = {}) const {
+    return context.RunWithHooks(Batch(call), fetches, {train}, Limited()).status();
+  }
+  // A call that has trained, and then learns that a peer was lost; for the others it is done by then.
+  absl::Status TrainAndLose(int call, const absl::Notification& others_have_done_it) {
+    bool is_lost = false;
+    return session->RunStepFn([&](Context& context) -> absl::Status {
+      WEIR_RETURN_IF_ERROR(Train(context, call));
+      others_have_done_it.WaitForNotification();
+      return std::exchange(is_lost, true) ? absl::OkStatus() : absl::AbortedError("a peer was lost");
+    });
+  }
+
+  RankGroup& ranks() const { return *server->replicas()->ranks(); }
+  void BreakLinks() const { ranks().End(absl::AbortedError("a link is broken")); }
+  float Value(const ModelVariable& variable) const {
+    return session->session().Run({}, {variable.value}).value()[0].scalar<float>();
+  }
+
+  const int rank;
+  const std::unique_ptr<Server> server;
+  const std::unique_ptr<Horovod> hvd;
+  GraphBuilder g{StandardOps()};
+  Output x, loss;
+  ModelVariable weight;
+  Node* train = nullptr;
+  std::unique_ptr<MonitoredSession> session;
+};
+
+class LostCallsTest : public HorovodTest {
+ protected:
+  // Runs `body` on two ranks, which end well.
+  void OnBoth(const std::function<void(Replica&)>& body) {
+    cluster_ = ClusterSpec();
+    MakeCluster(2);
+    steps_.assign(2, -1);
+    weights_.assign(2, 0);
+    OnAllRanks(2, [&](int rank) {
+      Replica replica(rank, HorovodTest::Start(rank));
+      body(replica);
+      End(replica);
+    });
+  }
+  // And have the same variables then.
+  void OnBothAlike(const std::function<void(Replica&)>& body) {
+    OnBoth(body);
+    EXPECT_EQ(steps_[0], steps_[1]);
+    EXPECT_EQ(weights_[0], weights_[1]);
+  }
+  void End(Replica& replica) {
+    ASSERT_NE(replica.session, nullptr);
+    steps_[replica.rank] = replica.session->GlobalStep().value();
+    weights_[replica.rank] = replica.Value(replica.weight);
+    const absl::Status closed = replica.session->Close();
+    EXPECT_TRUE(closed.ok()) << closed;
+    replica.server->Shutdown(closed);
+  }
+
+  std::vector<int64_t> steps_;
+  std::vector<float> weights_;
+};
+
+// One rank has done the training in the call's only step, the other one in the first of two: neither call has
+// ended, so both are tried again, whole.
+TEST_P(LostCallsTest, ACallThatNobodyHasDoneIsTriedAgainByAll) {
+  absl::Notification is_lost;
+  OnBothAlike([&](Replica& replica) {
+    const Output metric = replica.hvd->AllReduce(replica.g, replica.loss);
+    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    const Output global_step = replica.session->scaffold().global_step;
+    std::thread watch;
+    if (replica.rank == 0) {
+      watch = std::thread([&, &raw = replica.session->session()] {
+        while (raw.Run({}, {global_step}).value()[0].scalar<int64_t>() < 1) {
+          absl::SleepFor(absl::Milliseconds(1));
+        }
+        replica.BreakLinks();
+        is_lost.Notify();
+      });
+    }
+    for (int call = 0; call < 2; ++call) {
+      const absl::Status status = replica.session->RunStepFn([&](Context& context) -> absl::Status {
+        if (replica.rank == 0) return replica.Train(context, call, {metric});
+        WEIR_RETURN_IF_ERROR(replica.Train(context, call));
+        is_lost.WaitForNotification();
+        return context.RunWithHooks(replica.Batch(call), {metric}, {}, Limited()).status();
+      });
+      EXPECT_TRUE(status.ok()) << status;
+      if (watch.joinable()) watch.join();
+    }
+  });
+  EXPECT_EQ(steps_[0], 2);
+}
+
+// For rank 0 the call of two steps is over.
+TEST_P(LostCallsTest, ACallThatOthersHaveDoneIsLeftOutWithAllItsSteps) {
+  std::vector<int> attempts(2);
+  absl::Notification is_done;
+  OnBothAlike([&](Replica& replica) {
+    const Output metric = replica.hvd->AllReduce(replica.g, replica.loss);
+    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    for (int call = 0; call < 3; ++call) {
+      const absl::Status status = replica.session->RunStepFn([&](Context& context) -> absl::Status {
+        const int attempt = ++attempts[replica.rank];
+        WEIR_RETURN_IF_ERROR(replica.Train(context, call));
+        WEIR_RETURN_IF_ERROR(replica.Train(context, call, {metric}));
+        if (replica.rank == 0 || attempt != 2) return absl::OkStatus();
+        is_done.WaitForNotification();
+        return absl::AbortedError("a peer was lost");
+      });
+      EXPECT_TRUE(status.ok()) << status;
+      if (replica.rank == 0 && call == 1) is_done.Notify();
+    }
+  });
+  EXPECT_EQ(steps_[0], 6);
+  EXPECT_THAT(attempts, testing::ElementsAre(4, 4));
+}
+
+// It is not behind: the others have trained without it.
+TEST_P(LostCallsTest, ARankThatHasJoinedWaitsAgain) {
+  OnBothAlike([&](Replica& replica) {
+    const Output join = replica.hvd->Join(replica.g);
+    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    const auto run = [&](const std::vector<TargetRef>& targets, const std::vector<TensorRef>& fetches = {}) {
+      const absl::Status status = replica.Run(1, targets, fetches);
+      EXPECT_TRUE(status.ok()) << status;
+    };
+    // After the Join, too, when the ranks have done different numbers of calls.
+    for (int round = 0; round < 2; ++round) {
+      run({replica.train});
+      for (int i = 0; replica.rank == 0 && i < 4; ++i) {
+        if (i == 2) replica.BreakLinks();
+        run({replica.train});
+      }
+      run({}, {join});
+    }
+    // The new group takes over what rank 0 has trained alone.
+    if (replica.rank == 1) replica.BreakLinks();
+    run({replica.train});
+    run({}, {join});
+    // Both are there, and maybe one is in its next call already.
+    replica.BreakLinks();
+    run({replica.train});
+  });
+  EXPECT_EQ(steps_[0], 12);
+}
+
+// The program of rank 1 has no more batches, and joins.
+TEST_P(LostCallsTest, TheEndOfTheInputEndsACallThatIsLeftOut) {
+  absl::Notification is_done;
+  OnBoth([&](Replica& replica) {
+    const Output join = replica.hvd->Join(replica.g);
+    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    if (replica.rank == 0) {
+      for (int call = 0; call < 3; ++call) {
+        EXPECT_TRUE(replica.Train(call).ok());
+        if (call == 0) is_done.Notify();
+      }
+    } else {
+      int attempt = 0;
+      const absl::Status end = replica.session->RunStepFn([&](Context& context) -> absl::Status {
+        if (++attempt == 2) return absl::OutOfRangeError("no more batches");
+        WEIR_RETURN_IF_ERROR(replica.Train(context, 0));
+        is_done.WaitForNotification();
+        return absl::AbortedError("a peer was lost");
+      });
+      EXPECT_TRUE(absl::IsOutOfRange(end)) << end;
+    }
+    const absl::Status joined = replica.Run(0, {}, {join});
+    EXPECT_TRUE(joined.ok()) << joined;
+  });
+  EXPECT_EQ(steps_[0], 3);
+}
+
+// All say that they have done no step. The one that has just started has not.
+TEST_P(LostCallsTest, WhereNobodyCountsStepsThoseThatWereThereHaveTheVariables) {
+  MakeCluster(2);
+  std::vector<float> weights(2);
+  absl::Notification other_has_done_three;
+  OnAllRanks(2, [&](int rank) {
+    const auto run = [&](int num_calls, bool is_lost) {
+      Replica replica(rank, Start(rank));
+      replica.train = replica.hvd->DistributedOptimizer(GradientDescent(0.5))
+                          ->Minimize(replica.g, Mul(replica.g, replica.weight.value, replica.x))
+                          .value();
+      ASSERT_NO_FATAL_FAILURE(replica.Start());
+      const Feeds batch = {{replica.x, Tensor::Scalar(-2.0f)}};
+      for (int call = 0; call < num_calls; ++call) {
+        const absl::Status status = replica.session->Run(batch, {}, {replica.train}, Limited()).status();
+        EXPECT_TRUE(status.ok()) << status;
+        if (rank == 1 && call == 2) other_has_done_three.Notify();
+      }
+      weights[rank] = replica.Value(replica.weight);
+      if (is_lost) other_has_done_three.WaitForNotification();
+      if (is_lost) return replica.server->Shutdown(absl::UnavailableError("crashed"));
+      const absl::Status closed = replica.session->Close();
+      EXPECT_TRUE(closed.ok()) << closed;
+      replica.server->Shutdown();
+    };
+    if (rank == 0) run(3, /*is_lost=*/true);
+    run(rank == 0 ? 2 : 5, /*is_lost=*/false);
+  });
+  EXPECT_THAT(weights, testing::ElementsAre(5, 5));
+}
+
+struct CountingHook final : Hook {
+  explicit CountingHook(Node* count) : count(count) {}
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.targets = {count}}; }
+  Node* const count;
+};
+
+TEST_P(LostCallsTest, WhatHooksUpdateIsLeftOutToo) {
+  std::vector<float> counts(2);
+  absl::Notification is_done;
+  OnBothAlike([&](Replica& replica) {
+    const ModelVariable counter = MakeVariable(replica.g, "counter", Tensor::Scalar(0.0f));
+    Node* const count = AssignAddVariableOp(replica.g, counter.handle, Const(replica.g, 1.0f));
+    ASSERT_NO_FATAL_FAILURE(replica.Start({std::make_shared<CountingHook>(count)}));
+    for (int call = 0; call < 3; ++call) {
+      const absl::Status status =
+          replica.rank == 1 && call == 1 ? replica.TrainAndLose(call, is_done) : replica.Train(call);
+      EXPECT_TRUE(status.ok()) << status;
+      if (replica.rank == 0 && call == 1) is_done.Notify();
+    }
+    counts[replica.rank] = replica.Value(counter);
+  });
+  EXPECT_EQ(steps_[0], 3);
+  EXPECT_THAT(counts, testing::ElementsAre(3, 3));
+}
+
+struct FetchingHook final : Hook {
+  explicit FetchingHook(const Output& fetch) : fetch(fetch) {}
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.fetches = {fetch}}; }
+  const Output fetch;
+};
+
+// Else it would train alone: a hook's fetch needs the training, or the program trains in a step without
+// hooks. Started again it begins with the call that the other rank is in.
+TEST_P(LostCallsTest, ARankThatCannotLeaveOutItsCallIsStartedAgain) {
+  for (const bool has_hook : {true, false}) {
+    absl::Notification is_done;
+    cluster_ = ClusterSpec();
+    MakeCluster(2);
+    steps_.assign(2, -1);
+    weights_.assign(2, 0);
+    OnAllRanks(2, [&](int rank) {
+      const auto start = [&] {
+        auto replica = std::make_unique<Replica>(rank, HorovodTest::Start(rank));
+        replica->Minimize();
+        std::vector<HookPtr> hooks;
+        if (has_hook) {
+          const GraphBuilder::Scope after = replica->g.ControlScope({replica->train});
+          hooks.push_back(std::make_shared<FetchingHook>(Identity(replica->g, replica->loss)));
+        }
+        replica->Start(std::move(hooks));
+        return replica;
+      };
+      std::unique_ptr<Replica> replica = start();
+      if (rank == 1) {
+        bool is_lost = false;
+        const absl::Status status = replica->session->RunStepFn([&](Context& context) -> absl::Status {
+          const Feeds batch = replica->Batch(0);
+          if (is_lost && !has_hook) return context.session().Run(batch, {}, {replica->train}).status();
+          WEIR_RETURN_IF_ERROR(replica->Train(context, 0));
+          is_done.WaitForNotification();
+          is_lost = true;
+          return absl::AbortedError("a peer was lost");
+        });
+        EXPECT_EQ(ExitCodeFor(status), kExitRetryable) << status;
+        EXPECT_THAT(std::string(status.message()), HasSubstr("this process must be started again"));
+        EXPECT_THAT(std::string(status.message()),
+                    HasSubstr(has_hook ? "a fetch depends on it" : "the others have done this step already"));
+        replica->server->Shutdown(status);
+        replica = nullptr;
+        replica = start();
+      } else {
+        EXPECT_TRUE(replica->Train(0).ok());
+        is_done.Notify();
+      }
+      for (int call = 1; call < 3; ++call) {
+        const absl::Status status = replica->Train(call);
+        EXPECT_TRUE(status.ok()) << status;
+      }
+      End(*replica);
+    });
+    EXPECT_THAT(steps_, testing::ElementsAre(3, 3));
+    EXPECT_EQ(weights_[0], weights_[1]);
+  }
+}
+
+// Averages the weight after each step; one rank's link is broken before.
+struct AveragingHook final : Hook {
+  AveragingHook(Replica& replica, const Output& average, std::function<void()> before)
+      : replica(replica), average(average), before(std::move(before)) {}
+  absl::Status AfterRun(RunContext& context, const RunValues&) override {
+    if (before != nullptr) std::exchange(before, nullptr)();
+    return context.session().Run({}, {average}, {}, Limited()).status();
+  }
+  Replica& replica;
+  const Output average;
+  std::function<void()> before;
+};
+
+// The call of rank 0 has begun the hook's collective, that of rank 1 was refused it: both have done the call.
+TEST_P(LostCallsTest, ACallWhoseHookHasLostTheOthersIsDone) {
+  std::vector<float> counts(2);
+  RankGroup* first = nullptr;
+  int64_t num_before = 0;  // collectives of rank 0
+  absl::Notification has_first;
+  OnBothAlike([&](Replica& replica) {
+    const ModelVariable counter = MakeVariable(replica.g, "counter", Tensor::Scalar(0.0f));
+    Node* const count = AssignAddVariableOp(replica.g, counter.handle, Const(replica.g, 1.0f));
+    const Output average = replica.hvd->AllReduce(replica.g, counter.value);
+    std::function<void()> before;
+    if (replica.rank == 1) {
+      before = [&] {
+        has_first.WaitForNotification();
+        while (first->progress().num_collectives == num_before) absl::SleepFor(absl::Milliseconds(1));
+        replica.BreakLinks();
+      };
+    }
+    ASSERT_NO_FATAL_FAILURE(
+        replica.Start({std::make_shared<AveragingHook>(replica, average, std::move(before))}));
+    if (replica.rank == 0) {
+      first = &replica.ranks();
+      num_before = first->progress().num_collectives;
+      has_first.Notify();
+    }
+    for (int call = 0; call < 3; ++call) {
+      const absl::Status status = replica.Run(call, {count});
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    counts[replica.rank] = replica.Value(counter);
+  });
+  EXPECT_THAT(counts, testing::ElementsAre(3, 3));
+}
+
+// They are no part of a call, and rank 0's own calls count as little.
+TEST_P(LostCallsTest, CollectivesBetweenCallsDoNotCount) {
+  RankGroup* first = nullptr;
+  int64_t num_before = 0;  // collectives of rank 0
+  absl::Notification first_goes_on;
+  OnBothAlike([&](Replica& replica) {
+    const Output metric = replica.hvd->AllReduce(replica.g, replica.loss);
+    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    for (int call = 0; call < 4; ++call) {
+      if (call == 2 && replica.rank == 0) {
+        first = &replica.ranks();
+        num_before = first->progress().num_collectives;
+        first_goes_on.Notify();
+      } else if (call == 2) {
+        first_goes_on.WaitForNotification();
+        while (first->progress().num_collectives == num_before) absl::SleepFor(absl::Milliseconds(1));
+        replica.BreakLinks();
+      }
+      const absl::Status status = replica.Train(call);
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(replica.session->session().Run(replica.Batch(call), {metric}, {}, Limited()).ok());
+      if (replica.rank == 0) {
+        EXPECT_TRUE(replica.Run(call, {}, {replica.loss}).ok());
+      }
+    }
+  });
+  EXPECT_EQ(steps_[0], 4);
+}
+
+// What rank 1 has counted in its next call is known to rank 0, which has a call of its own before that.
+TEST_P(LostCallsTest, WhatTheOthersHaveUpdatedIsKnownAfterACallOfOnesOwn) {
+  std::vector<float> counts(2);
+  absl::Notification has_counted;  // in the call after the one that rank 0 has trained in
+  OnBothAlike([&](Replica& replica) {
+    const ModelVariable counter = MakeVariable(replica.g, "counter", Tensor::Scalar(0.0f));
+    Node* const count = AssignAddVariableOp(replica.g, counter.handle, Const(replica.g, 1.0f));
+    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    std::thread watch;
+    if (replica.rank == 0) {
+      bool is_lost = false;
+      const absl::Status status = replica.session->RunStepFn([&](Context& context) -> absl::Status {
+        WEIR_RETURN_IF_ERROR(replica.Train(context, 0));
+        if (std::exchange(is_lost, true)) return absl::OkStatus();
+        has_counted.WaitForNotification();
+        return absl::AbortedError("a peer was lost");
+      });
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(replica.Run(0, {}, {counter.value}).ok());
+    } else {
+      EXPECT_TRUE(replica.Train(0).ok());
+      watch = std::thread([&, &raw = replica.session->session()] {
+        while (raw.Run({}, {counter.value}).value()[0].scalar<float>() < 1) {
+          absl::SleepFor(absl::Milliseconds(1));
+        }
+        has_counted.Notify();
+      });
+    }
+    const absl::Status status = replica.Run(1, {replica.train, count});
+    EXPECT_TRUE(status.ok()) << status;
+    if (watch.joinable()) watch.join();
+    counts[replica.rank] = replica.Value(counter);
+  });
+  EXPECT_EQ(steps_[0], 2);
+  EXPECT_THAT(counts, testing::ElementsAre(1, 1));
+}
+
+// The Join of an earlier session of the process is no part of this one's calls.
+TEST_P(LostCallsTest, ASecondSessionBeginsAnew) {
+  absl::Notification is_done;
+  OnBothAlike([&](Replica& replica) {
+    {
+      GraphBuilder g(StandardOps());
+      const Output join = replica.hvd->Join(g);
+      const auto session =
+          MonitoredTrainingSession(g, {.target = replica.server->target(),
+                                       .hooks = {replica.hvd->BroadcastGlobalVariablesHook()},
+                                       .log_step_count_steps = 0});
+      ASSERT_TRUE(session.ok()) << session.status();
+      EXPECT_TRUE((*session)->Run({}, {join}, {}, Limited()).ok());
+    }
+    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    for (int call = 0; call < 3; ++call) {
+      const absl::Status status =
+          replica.rank == 1 && call == 0 ? replica.TrainAndLose(call, is_done) : replica.Train(call);
+      EXPECT_TRUE(status.ok()) << status;
+      if (replica.rank == 0 && call == 0) is_done.Notify();
+    }
+  });
+  EXPECT_EQ(steps_[0], 3);
+}
+
+// The session that has taken over the variables is lost before the call is left out.
+struct UnluckyHook final : Hook {
+  explicit UnluckyHook(std::function<void()> at_loss) : at_loss(std::move(at_loss)) {}
+  absl::Status AfterCreateSession(Session&, Coordinator&) override {
+    if (++num_sessions != 2 || at_loss == nullptr) return absl::OkStatus();
+    at_loss();
+    return absl::AbortedError("a peer was lost");
+  }
+  const std::function<void()> at_loss;
+  int num_sessions = 0;
+};
+
+// Rank 1 alone remains of those that have the update of the call it leaves out.
+TEST_P(LostCallsTest, ARankThatIsBehindRemembersItWhenTheOthersAreGone) {
+  MakeCluster(2);
+  steps_.assign(2, -1);
+  weights_.assign(2, 0);
+  absl::Notification is_done, has_taken_over, is_gone;
+  OnAllRanks(2, [&](int rank) {
+    if (rank == 0) {
+      {
+        Replica replica(rank, HorovodTest::Start(rank));
+        ASSERT_NO_FATAL_FAILURE(replica.Start());
+        EXPECT_TRUE(replica.Train(0).ok());
+        is_done.Notify();
+        int attempt = 0;
+        const absl::Status lost = replica.session->RunStepFn([&](Context& context) -> absl::Status {
+          if (++attempt == 1) return replica.Train(context, 1);
+          has_taken_over.WaitForNotification();
+          return absl::InternalError("crashed");
+        });
+        EXPECT_TRUE(absl::IsInternal(lost)) << lost;
+        replica.server->Shutdown(absl::UnavailableError("crashed"));
+      }
+      is_gone.Notify();
+    }
+    Replica replica(rank, HorovodTest::Start(rank));
+    const auto unlucky = std::make_shared<UnluckyHook>(rank == 0 ? nullptr : std::function<void()>([&] {
+      has_taken_over.Notify();
+      is_gone.WaitForNotification();
+    }));
+    ASSERT_NO_FATAL_FAILURE(replica.Start({unlucky}));
+    if (rank == 1) {
+      const absl::Status status = replica.TrainAndLose(0, is_done);
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    for (int call = 1; call < 3; ++call) {
+      const absl::Status status = replica.Train(call);
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    End(replica);
+  });
+  EXPECT_THAT(steps_, testing::ElementsAre(3, 3));
+  EXPECT_EQ(weights_[0], weights_[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, LostCallsTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Grpc" : "Inproc"; });
+
+}  // namespace
+}  // namespace weir
