@@ -11,6 +11,7 @@
 #include "distributed/command/inspect_command.h"
 #include "distributed/command/keys_command.h"
 #include "distributed/command/launch_command.h"
+#include "distributed/command/ops_command.h"
 #include "distributed/command/predict_command.h"
 #include "distributed/command/printable_stream.h"
 #include "distributed/command/serve_command.h"
@@ -29,6 +30,7 @@ constexpr char kHelp[] =
     "  inspect    say what is in a checkpoint, graph, model, event or record file, and whether it is intact\n"
     "  keys       make certificates and a token for a job that uses TLS\n"
     "  launch     run a program as every task of a cluster, here or on other machines\n"
+    "  ops        list the ops that graphs may have\n"
     "  predict    call a signature of a SavedModel\n"
     "  serve      serve one task of a cluster\n"
     "  version    print the version\n\n"
@@ -51,6 +53,7 @@ constexpr Command kCommands[] = {
     {"inspect", [](const std::vector<std::string>& args) { return weir::RunInspect(args); }},
     {"keys", weir::RunKeys, /*prints_result=*/false},
     {"launch", weir::RunLaunch},
+    {"ops", weir::RunOps},
     {"predict", [](const std::vector<std::string>& args) { return weir::RunPredict(args); }},
     {"serve", weir::RunServe, /*prints_result=*/false},
     {"version", PrintVersion},
