@@ -7,6 +7,7 @@
 #include "distributed/command/flag_parser.h"
 #include "distributed/command/name_filter.h"
 #include "distributed/command/text_table.h"
+#include "graph/interchange/imported_ops.h"
 #include "graph/op_registry.h"
 #include "graph/types/status_macros.h"
 #include "ops/register_ops.h"
@@ -20,6 +21,19 @@ void PrintOne(const OpDef& op) {
   for (const std::string& attr : op.attrs) std::cout << "  " << attr << '\n';
   if (!op.summary.empty()) std::cout << op.summary << '\n';
   if (op.is_stateful) std::cout << "Stateful.\n";
+}
+
+// An op that a graph which is read may have, and which becomes others then. False: it is none.
+bool PrintLowered(const std::string& name) {
+  if (IsCallOfFunctions(name)) {
+    std::cout << name << " calls functions of its graph. It is expanded when the graph is read.\n";
+    return true;
+  }
+  const Op* const counterpart = StandardOps().Find(OpInPlaceOf(name));
+  if (counterpart == nullptr) return false;
+  std::cout << name << " has references, and becomes another op when a graph is read:\n";
+  PrintOne(counterpart->def());
+  return true;
 }
 
 }  // namespace
@@ -42,6 +56,7 @@ absl::StatusOr<int> RunOps(const std::vector<std::string>& args) {
     PrintOne(op->def());
     return 0;
   }
+  if (PrintLowered(pattern)) return 0;
   const NameFilter filter(pattern);
   TextTable table;
   int num_ops = 0;

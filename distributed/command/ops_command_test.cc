@@ -37,6 +37,13 @@ TEST(OpsCommand, ShowsTheSchemaOfOne) {
   EXPECT_THAT(output, Not(HasSubstr("BatchMatMul")));
 }
 
+TEST(OpsCommand, KnowsWhatGraphsOfTensorFlowHave) {
+  EXPECT_THAT(OutputOf({"While"}), HasSubstr("While calls functions of its graph."));
+  EXPECT_THAT(OutputOf({"ApplyAdam"}),
+              HasSubstr("becomes another op when a graph is read:\nResourceApplyAdam("));
+  EXPECT_THAT(OutputOf({"FIFOQueue"}), HasSubstr("\nFIFOQueueV2("));
+}
+
 TEST(OpsCommand, MistakesAreNamed) {
   EXPECT_THAT(ErrorOf({"MatMull"}), AllOf(HasSubstr("weir ops: "), HasSubstr("MatMul")));
   EXPECT_THAT(ErrorOf({"MatMul", "Add"}), HasSubstr("one pattern at a time, not also 'Add'"));

@@ -203,6 +203,8 @@ void Begin(const NodeDef& node, const Op& op, NodeDef* lowered) {
 
 }  // namespace
 
+std::string CounterpartOfReference(absl::string_view op) { return KnownCounterpart(op).op; }
+
 ReferenceLowering::ReferenceLowering(const GraphDef& def, const Graph& graph)
     : def_(def), graph_(graph), passed_handles_(def, graph) {
   for (const NodeDef& node : def.node()) {

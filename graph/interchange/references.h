@@ -60,6 +60,9 @@ class NodeDef;
 
 namespace weir {
 
+// The op that takes the place of one with references; empty for an op without them.
+std::string CounterpartOfReference(absl::string_view op);
+
 class ReferenceLowering {
  public:
   // Borrows both. `graph` has what was imported before; its stand-ins are references, too.
