@@ -49,21 +49,23 @@ struct CallsDone {
 
 // What a rank says of itself when the group is formed.
 struct RankState {
-  static constexpr int kNumNumbers = 6;
+  static constexpr int kNumNumbers = 7;
 
   int64_t step = 0;
   int64_t num_devices = 1;
   bool is_torn = false;  // a step was cancelled in the middle of its updates
   CallsDone done;
+  bool is_in_call = false;
   bool is_joining = false;  // the others may have done more calls since
 
   Tensor ToTensor() const {
-    return Tensor::Vector<int64_t>(
-        {step, num_devices, int64_t{is_torn}, done.num_joins, done.num_calls, int64_t{is_joining}});
+    return Tensor::Vector<int64_t>({step, num_devices, int64_t{is_torn}, done.num_joins, done.num_calls,
+                                    int64_t{is_in_call}, int64_t{is_joining}});
   }
   bool is_new() const { return done.num_joins == CallsDone::kNone; }
   static RankState From(absl::Span<const int64_t> numbers) {
-    return {numbers[0], numbers[1], numbers[2] != 0, {numbers[3], numbers[4]}, numbers[5] != 0};
+    return {numbers[0],      numbers[1],     numbers[2] != 0, {numbers[3], numbers[4]},
+            numbers[5] != 0, numbers[6] != 0};
   }
 };
 
@@ -78,6 +80,12 @@ CallsDone MostCallsDone(absl::Span<const RankState> ranks) {
   return most;
 }
 
+// Whether the leader's variables, of a checkpoint, have the call that the rank is in: the leader has died
+// after that call, before the others had its last parts.
+bool IsContained(const RankState& rank, const RankState& leader) {
+  return leader.is_new() && !rank.is_new() && rank.is_in_call && rank.step < leader.step;
+}
+
 // Whether a rank with torn variables has updates that the other one lacks. One that has just started may have
 // none, where nobody counts steps.
 bool HasDoneMore(const RankState& torn, const RankState& other) {
@@ -88,7 +96,7 @@ bool HasDoneMore(const RankState& torn, const RankState& other) {
 // Whether others have done the call that the rank is in. They had what it put in, so they have done it as it
 // would have, and are in the next one: that needs the rank again.
 bool IsBehind(const RankState& rank, const CallsDone& most) {
-  if (rank.is_new()) return false;
+  if (rank.is_new() || !rank.is_in_call) return false;
   return rank.is_joining ? rank.done.num_joins < most.num_joins : rank.done.IsBefore(most);
 }
 
@@ -146,7 +154,8 @@ class BroadcastVariables final : public Hook {
                                ranks.NameOf(leader_), ", from step ", own_step, " to ",
                                states[leader_].step));
     }
-    const bool is_behind = is_behind_ || IsBehind(states[ranks.rank()], most);
+    const RankState& own = states[ranks.rank()];
+    const bool is_behind = is_behind_ || IsBehind(own, most) || IsContained(own, states[leader_]);
     WEIR_RETURN_IF_ERROR(leader_ == ranks.rank() ? SendAll(session, is_behind)
                                                  : ReceiveAll(session, is_behind));
     ranks.ForgetTornUpdates();
@@ -162,11 +171,13 @@ class BroadcastVariables final : public Hook {
 
   // Alone only here: hooks that have met the others when the session was created have met all of them.
   void BeforeCall() override {
+    is_in_call_ = true;
     known_ = group_.ranks()->progress();
     group_.ranks()->SetAlone(is_behind_ ? std::optional(leader_) : std::nullopt);
   }
 
-  absl::Status AfterCall() override {
+  absl::Status AfterCall(bool is_done) override {
+    is_in_call_ = is_joining_ = false;
     const RankGroup::Progress begun = std::exchange(known_, group_.ranks()->progress());
     const bool has_met_others = known_.num_collectives != begun.num_collectives;
     group_.ranks()->SetAlone(std::nullopt);
@@ -175,12 +186,12 @@ class BroadcastVariables final : public Hook {
     } else if (known_.num_joins != begun.num_joins) {
       done_ = {done_.num_joins + 1, 0};
     } else if (has_met_others) {
-      ++done_.num_calls;
+      // At the end of the input some ranks may have come to a collective, and others not.
+      done_.num_calls += int64_t{is_done};
     } else if (!received_.empty()) {
       // A call of this rank alone, which has used the numbers of their steps.
       return SetApplied(*session_, steps_->Next(), [] { return absl::OkStatus(); });
     }
-    is_joining_ = false;
     if (has_met_others) received_ = AppliedUpdates();
     return absl::OkStatus();
   }
@@ -214,7 +225,11 @@ class BroadcastVariables final : public Hook {
   absl::StatusOr<std::vector<RankState>> CompareStates(int64_t own_step) {
     RankGroup& group = *group_.ranks();
     // Where this rank was behind, it has the variables of those that were not.
-    const RankState own = {own_step, num_devices_, group.has_torn_updates(), is_behind_ ? others_ : done_,
+    const RankState own = {own_step,
+                           num_devices_,
+                           group.has_torn_updates(),
+                           is_behind_ ? others_ : done_,
+                           is_in_call_,
                            is_joining_ && !is_behind_};
     WEIR_ASSIGN_OR_RETURN(const Tensor all, Wait([&](Communicator& ranks, Communicator::Done done) {
                             ranks.AllGather(CallFor(0, "global_step"), own.ToTensor(), std::move(done));
@@ -353,9 +368,10 @@ class BroadcastVariables final : public Hook {
   bool is_terminated_ = false;
   absl::Time form_by_ = absl::InfiniteFuture();
   Session* session_ = nullptr;
-  int leader_ = 0;             // whose variables all have
-  CallsDone done_;             // by this rank
-  CallsDone others_;           // by those that had come farthest when the group was formed
+  int leader_ = 0;    // whose variables all have
+  CallsDone done_;    // by this rank
+  CallsDone others_;  // by those that had come farthest when the group was formed
+  bool is_in_call_ = false;
   bool is_joining_ = false;    // a Join of the call that is under way has begun
   bool is_behind_ = false;     // of others_: the call that is under way is not done again
   RankGroup::Progress known_;  // when the attempt of the call began

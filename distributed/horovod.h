@@ -24,10 +24,15 @@
 // A rank whose call failed, but was done by others with what this rank had put in, does not do it again: its
 // steps give the fetches, computed on the variables that are there then, without running targets, those of
 // hooks neither; an AllReduce among them gives what this rank puts in, and a Join the rank whose variables
-// these are. Where a fetch needs a target, or another collective, the process ends with Aborted (exit code
-// 160) and must be started again. A rank that is started again begins with the call that the others try
-// again: when a turn of the training loop meets the other ranks in several steps, they belong in one
-// RunStepFn.
+// these are. Where a fetch needs a target, an update or another collective, the process ends with Aborted
+// (exit code 160) and must be started again. A rank that is started again begins with the call that the
+// others try again.
+//
+// So that calls can be told from one another, each call that updates variables meets the other ranks in it:
+// one that only counts, beside them, may be done twice by a rank that was behind. When a turn of the training
+// loop meets the others in several steps, these belong in one RunStepFn. With backward_passes_per_step, what
+// the passes before a loss have summed is lost, and ranks may have come to different passes: such programs
+// end after a step (StopAtStepHook) and not after a number of calls.
 //
 // A step that was cancelled in the middle of its updates, by a deadline for example, leaves variables that
 // nobody takes over. A collective of a metric that fails meanwhile does not: it is told after the updates.
@@ -120,8 +125,9 @@ class Horovod {
                                                   const DistributedOptimizerOptions& options = {});
 
   // Gives all ranks the variables of the one that has done the most steps (of several one that was there
-  // before, and the lowest of those) whenever a session is created: at the start those of rank 0, or of the
-  // rank that has restored a checkpoint. It belongs before other hooks that read variables.
+  // before, of these one whose call the others have not done, and the lowest of these) whenever a session is
+  // created: at the start those of rank 0, or of the rank that has restored a checkpoint. It belongs before
+  // other hooks that read variables.
   HookPtr BroadcastGlobalVariablesHook();
 
  private:

@@ -2,10 +2,12 @@
 // again, or those that are behind leave it out; what it updates is updated once.
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/collectives/rank_group.h"
@@ -46,11 +48,13 @@ struct Replica {
     train = hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, loss, GlobalStep(g)).value();
   }
   // Without one before: the model counts its steps.
-  void Start(std::vector<HookPtr> hooks = {}) {
+  void Start(std::vector<HookPtr> hooks = {}, const std::string& checkpoint_dir = "") {
     if (train == nullptr) Minimize();
     hooks.insert(hooks.begin(), hvd->BroadcastGlobalVariablesHook());
-    auto started = MonitoredTrainingSession(
-        g, {.target = server->target(), .hooks = std::move(hooks), .log_step_count_steps = 0});
+    auto started = MonitoredTrainingSession(g, {.target = server->target(),
+                                                .checkpoint_dir = checkpoint_dir,
+                                                .hooks = std::move(hooks),
+                                                .log_step_count_steps = 0});
     ASSERT_TRUE(started.ok()) << started.status();
     session = *std::move(started);
   }
@@ -297,24 +301,30 @@ struct FetchingHook final : Hook {
   const Output fetch;
 };
 
-// Else it would train alone: a hook's fetch needs the training, or the program trains in a step without
-// hooks. Started again it begins with the call that the other rank is in.
+// Else it would update its variables alone: a hook's fetch needs the training, the program trains in a step
+// without hooks, or a fetch counts. Started again it begins with the call that the other rank is in.
 TEST_P(LostCallsTest, ARankThatCannotLeaveOutItsCallIsStartedAgain) {
-  for (const bool has_hook : {true, false}) {
+  for (const absl::string_view way : {"a hook", "a step without hooks", "a fetch"}) {
     absl::Notification is_done;
     cluster_ = ClusterSpec();
     MakeCluster(2);
     steps_.assign(2, -1);
     weights_.assign(2, 0);
     OnAllRanks(2, [&](int rank) {
+      Output counted;
       const auto start = [&] {
         auto replica = std::make_unique<Replica>(rank, HorovodTest::Start(rank));
+        GraphBuilder& g = replica->g;
         replica->Minimize();
+        const ModelVariable counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
+        Node* const count = AssignAddVariableOp(g, counter.handle, Const(g, 1.0f));
+        const auto loss_after = [&](Node* node) {
+          const GraphBuilder::Scope after = g.ControlScope({node});
+          return Identity(g, replica->loss);
+        };
+        counted = loss_after(count);
         std::vector<HookPtr> hooks;
-        if (has_hook) {
-          const GraphBuilder::Scope after = replica->g.ControlScope({replica->train});
-          hooks.push_back(std::make_shared<FetchingHook>(Identity(replica->g, replica->loss)));
-        }
+        if (way == "a hook") hooks.push_back(std::make_shared<FetchingHook>(loss_after(replica->train)));
         replica->Start(std::move(hooks));
         return replica;
       };
@@ -322,17 +332,21 @@ TEST_P(LostCallsTest, ARankThatCannotLeaveOutItsCallIsStartedAgain) {
       if (rank == 1) {
         bool is_lost = false;
         const absl::Status status = replica->session->RunStepFn([&](Context& context) -> absl::Status {
-          const Feeds batch = replica->Batch(0);
-          if (is_lost && !has_hook) return context.session().Run(batch, {}, {replica->train}).status();
-          WEIR_RETURN_IF_ERROR(replica->Train(context, 0));
+          if (is_lost && way == "a step without hooks") {
+            return context.session().Run(replica->Batch(0), {}, {replica->train}).status();
+          }
+          std::vector<TensorRef> fetches;
+          if (way == "a fetch") fetches.push_back(counted);
+          WEIR_RETURN_IF_ERROR(replica->Train(context, 0, fetches));
           is_done.WaitForNotification();
           is_lost = true;
           return absl::AbortedError("a peer was lost");
         });
-        EXPECT_EQ(ExitCodeFor(status), kExitRetryable) << status;
-        EXPECT_THAT(std::string(status.message()), HasSubstr("this process must be started again"));
+        EXPECT_EQ(ExitCodeFor(status), kExitRetryable) << way << ": " << status;
+        EXPECT_THAT(std::string(status.message()), HasSubstr("this process must be started again")) << way;
         EXPECT_THAT(std::string(status.message()),
-                    HasSubstr(has_hook ? "a fetch depends on it" : "the others have done this step already"));
+                    HasSubstr(way == "a step without hooks" ? "the others have done this step already"
+                                                            : "a fetch depends on it"));
         replica->server->Shutdown(status);
         replica = nullptr;
         replica = start();
@@ -346,8 +360,8 @@ TEST_P(LostCallsTest, ARankThatCannotLeaveOutItsCallIsStartedAgain) {
       }
       End(*replica);
     });
-    EXPECT_THAT(steps_, testing::ElementsAre(3, 3));
-    EXPECT_EQ(weights_[0], weights_[1]);
+    EXPECT_THAT(steps_, testing::ElementsAre(3, 3)) << way;
+    EXPECT_EQ(weights_[0], weights_[1]) << way;
   }
 }
 
@@ -396,6 +410,121 @@ TEST_P(LostCallsTest, ACallWhoseHookHasLostTheOthersIsDone) {
     counts[replica.rank] = replica.Value(counter);
   });
   EXPECT_THAT(counts, testing::ElementsAre(3, 3));
+}
+
+// Loses its peers after a step, once.
+struct LosingHook final : Hook {
+  explicit LosingHook(std::function<void()> before) : before(std::move(before)) {}
+  absl::Status AfterRun(RunContext&, const RunValues&) override {
+    if (before == nullptr) return absl::OkStatus();
+    std::exchange(before, nullptr)();
+    return absl::AbortedError("a peer was lost");
+  }
+  std::function<void()> before;
+};
+
+// Rank 1 has not come to the averaging, but its step is done, and it is in no call.
+TEST_P(LostCallsTest, ARankBetweenItsCallsIsNotBehind) {
+  std::vector<float> counts(2);
+  RankGroup* first = nullptr;
+  int64_t num_before = 0;  // collectives of rank 0
+  absl::Notification has_first;
+  OnBothAlike([&](Replica& replica) {
+    const ModelVariable counter = MakeVariable(replica.g, "counter", Tensor::Scalar(0.0f));
+    Node* const count = AssignAddVariableOp(replica.g, counter.handle, Const(replica.g, 1.0f));
+    const Output average = replica.hvd->AllReduce(replica.g, counter.value);
+    std::function<void()> before;
+    if (replica.rank == 1) {
+      before = [&] {
+        has_first.WaitForNotification();
+        while (first->progress().num_collectives == num_before) absl::SleepFor(absl::Milliseconds(1));
+      };
+    }
+    ASSERT_NO_FATAL_FAILURE(
+        replica.Start({std::make_shared<LosingHook>(std::move(before)),
+                       std::make_shared<AveragingHook>(replica, average, std::function<void()>())}));
+    if (replica.rank == 0) {
+      first = &replica.ranks();
+      num_before = first->progress().num_collectives;
+      has_first.Notify();
+    }
+    for (int call = 0; call < 3; ++call) {
+      const absl::Status status = replica.Run(call, {count});
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    counts[replica.rank] = replica.Value(counter);
+  });
+  EXPECT_THAT(counts, testing::ElementsAre(3, 3));
+}
+
+// Rank 1 comes to a collective before it sees that there is no more input, rank 0 does not.
+TEST_P(LostCallsTest, TheEndOfTheInputIsNoCallThatOthersHaveDone) {
+  std::vector<float> means(2);
+  absl::Notification is_given_up;
+  OnBothAlike([&](Replica& replica) {
+    const Output metric = replica.hvd->AllReduce(replica.g, replica.loss);
+    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    EXPECT_TRUE(replica.Train(0).ok());
+    const absl::Status end = replica.session->RunStepFn([&](Context& context) -> absl::Status {
+      if (replica.rank == 1) {
+        const int64_t num_before = replica.ranks().progress().num_collectives;
+        std::thread watch([&] {
+          while (replica.ranks().progress().num_collectives == num_before) {
+            absl::SleepFor(absl::Milliseconds(1));
+          }
+          replica.BreakLinks();
+        });
+        context.RunWithHooks(replica.Batch(1), {metric}, {}, Limited()).IgnoreError();
+        watch.join();
+        is_given_up.Notify();
+      }
+      return absl::OutOfRangeError("no more batches");
+    });
+    EXPECT_TRUE(absl::IsOutOfRange(end)) << end;
+    is_given_up.WaitForNotification();
+    const auto mean = replica.session->Run(replica.Batch(2), {metric}, {}, Limited());
+    ASSERT_TRUE(mean.ok()) << mean.status();
+    means[replica.rank] = (*mean)[0].scalar<float>();
+  });
+  EXPECT_EQ(means[0], means[1]);
+}
+
+// Rank 0 has died after a call, when it had saved and before rank 1 had its last parts.
+TEST_P(LostCallsTest, ACallThatARestoredCheckpointHasIsLeftOut) {
+  const std::string saved = absl::StrCat(testing::TempDir(), "/", GetParam() ? "grpc" : "inproc");
+  {
+    Replica alone(0, Server::Start(TaskConfig()).value());
+    ASSERT_NO_FATAL_FAILURE(alone.Start({}, saved));
+    for (int call = 0; call < 2; ++call) EXPECT_TRUE(alone.Train(call).ok());
+    EXPECT_TRUE(alone.session->Close().ok());
+  }
+  MakeCluster(2);
+  steps_.assign(2, -1);
+  weights_.assign(2, 0);
+  absl::Notification is_done;
+  OnAllRanks(2, [&](int rank) {
+    if (rank == 0) {
+      Replica replica(rank, HorovodTest::Start(rank));
+      ASSERT_NO_FATAL_FAILURE(replica.Start());
+      EXPECT_TRUE(replica.Train(0).ok());
+      is_done.WaitForNotification();
+      replica.server->Shutdown(absl::UnavailableError("crashed"));
+    }
+    Replica replica(rank, HorovodTest::Start(rank));
+    ASSERT_NO_FATAL_FAILURE(replica.Start({}, rank == 0 ? saved : ""));
+    if (rank == 1) {
+      EXPECT_TRUE(replica.Train(0).ok());
+      is_done.Notify();
+      const absl::Status status = replica.Train(1);
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(replica.session->GlobalStep().value(), 2);
+    }
+    const absl::Status status = replica.Train(2);
+    EXPECT_TRUE(status.ok()) << status;
+    End(replica);
+  });
+  EXPECT_THAT(steps_, testing::ElementsAre(3, 3));
+  EXPECT_EQ(weights_[0], weights_[1]);
 }
 
 // They are no part of a call, and rank 0's own calls count as little.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "distributed/collectives/reduction.h"
 #include "graph/types/status_macros.h"
+#include "kernels/done_by_others.h"
 #include "kernels/long_wait.h"
 
 namespace weir {
@@ -26,7 +27,7 @@ absl::Status WithName(const Communicator::Call& call, const absl::Status& status
 }
 
 absl::Status DoneByOthers() {
-  return absl::FailedPreconditionError("the others have done this step already, without this rank");
+  return DoneByOthersError("the others have done this step already, without this rank");
 }
 
 }  // namespace

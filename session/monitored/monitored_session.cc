@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "graph/types/status_macros.h"
+#include "kernels/done_by_others.h"
 #include "kernels/notice.h"
 #include "session/executor/update_ledger.h"
 #include "session/monitored/exit_code.h"
@@ -245,14 +246,14 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
     call.BeginAttempt();
     for (const HookPtr& hook : options_.hooks) hook->BeforeCall();
     absl::Status status = step();
-    if (absl::IsFailedPrecondition(status) && LostCallIsDone()) status = CannotLeaveOut(status);
+    if (IsDoneByOthers(status) && LostCallIsDone()) status = CannotLeaveOut(status);
     // A recovery within it.
     if (!failure_.ok()) return failure_;
     if (!over_.ok()) return over_;
     if (status.ok()) {
       // A peer was lost under a hook, after the step: the step stays done, only the session is made anew.
       absl::Status lost = std::exchange(lost_under_hook_, absl::OkStatus());
-      lost.Update(EndCall(call));
+      lost.Update(EndCall(call, /*is_done=*/true));
       if (lost.ok()) return lost;
       return IsRecoverable(lost) ? Recover(lost) : failure_ = lost;
     }
@@ -261,7 +262,8 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
     if (!cause.ok() && (absl::IsOutOfRange(status) || IsRecoverable(cause))) status = cause;
     if (absl::IsOutOfRange(status)) {
       RequestStop();
-      if (absl::Status ended = EndCall(call); !ended.ok() && !IsRecoverable(ended)) return failure_ = ended;
+      const absl::Status ended = EndCall(call, /*is_done=*/false);
+      if (!ended.ok() && !IsRecoverable(ended)) return failure_ = ended;
       return sigterm_stopped_it_ ? CausedBySigterm(status) : status;
     }
     if (!IsRecoverable(status)) return failure_ = status;
@@ -280,10 +282,10 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
   }
 }
 
-absl::Status MonitoredSession::EndCall(LogicalSteps::Call& call) {
+absl::Status MonitoredSession::EndCall(LogicalSteps::Call& call, bool is_done) {
   call.Settle();
   absl::Status status;
-  for (const HookPtr& hook : options_.hooks) status.Update(hook->AfterCall());
+  for (const HookPtr& hook : options_.hooks) status.Update(hook->AfterCall(is_done));
   return status;
 }
 
@@ -347,7 +349,7 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(RunArgs args, Logi
   WEIR_ASSIGN_OR_RETURN(
       HookedStepResult result,
       RunWithHooks(session(), options_.hooks, args, stop_, [&](RunArgs& all) -> absl::Status {
-        return is_done ? LeaveOutTargets(graph_.graph(), scaffold().global_step, all) : absl::OkStatus();
+        return is_done ? LeaveOutTargets(graph_.graph(), all) : absl::OkStatus();
       }));
   // When a peer was lost too, what the hook saw may be lost with it: it sees the next step, and decides
   // again.

@@ -73,7 +73,8 @@ class MonitoredSession {
 
   // One step with the hooks around it. OutOfRange (the input is exhausted, or a stop has ended what brings
   // it, or variables were lost and the chief is done: then the exit code is 0) also requests a stop; after
-  // SIGTERM its exit code is 143. FailedPrecondition after a hook has requested a stop. DeadlineExceeded: a
+  // SIGTERM its exit code is 143. Aborted: this process must be started again, for others have done the call
+  // and it cannot leave it out (Hook::HasDoneLostCall). FailedPrecondition after a hook has requested a stop. DeadlineExceeded: a
   // peer, or the end of a restore, was waited for in vain. An error that cannot be recovered from is returned
   // again by every later call.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
@@ -137,8 +138,8 @@ class MonitoredSession {
   // Returns when an attempt of `call`, which `step` makes, has returned OK or an error that is no lost peer;
   // that one is kept.
   absl::Status RunUntilKnown(LogicalSteps::Call& call, absl::FunctionRef<absl::Status()> step);
-  // It is not tried again.
-  absl::Status EndCall(LogicalSteps::Call& call);
+  // It is not tried again. `is_done`: not the end of the input.
+  absl::Status EndCall(LogicalSteps::Call& call, bool is_done);
   absl::StatusOr<std::vector<Tensor>> RunOnce(RunArgs args, LogicalSteps::Call& call);
   // Why a step that others have done was refused; what becomes of the session.
   absl::Status CannotLeaveOut(const absl::Status& reason);

@@ -181,6 +181,18 @@ TEST(SessionRecoveryTest, AStepThatOthersHaveDoneIsNotRunAgain) {
   }
 }
 
+// What a hook finds wrong with a step that is left out stays what it is.
+TEST(SessionRecoveryTest, AHooksErrorInAStepThatIsLeftOutIsKept) {
+  struct Diverges final : Hook {
+    bool HasDoneLostCall(bool) const override { return true; }
+    absl::Status AfterRun(RunContext&, const RunValues&) override { return DivergedError("a NaN"); }
+  };
+  TestProgram program;
+  const auto session = program.Start({.hooks = {std::make_shared<Diverges>()}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ(ExitCodeFor((*session)->Run({}, {}, {program.train}).status()), kExitDiverged);
+}
+
 // The steps of one call keep their places in it.
 TEST(SessionRecoveryTest, TheStepsOfAFunctionAreEachAppliedOnce) {
   TestProgram program;
