@@ -238,6 +238,7 @@ void AddMathRows(std::vector<OpRow>* rows) {
   for (const char* op : {"Asin", "Acos", "Atanh"}) add(op, Floats(), OneOperandBetween(-0.9, 0.9), 1);
   for (const char* op : {"Sinh", "Cosh", "Expm1"}) add(op, Floats(), OneOperandBetween(-4, 3), 1);
   for (const char* op : {"Lgamma", "Digamma", "Inv"}) add(op, Floats(), OneOperandBetween(0.25, 20), 1);
+  add("Erfinv", BigFloats(), OneOperandBetween(-0.875, 0.875), 1);
   add("Ndtri", BigFloats(), OneOperandBetween(0.0625, 0.9375), 1);
   add("Acosh", Floats(), OneOperandBetween(1.25, 20), 1);
   add("Tan", Floats(), OneOperandBetween(-1.25, 1.25), 1);

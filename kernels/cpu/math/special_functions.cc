@@ -274,6 +274,18 @@ constexpr Rational kFarTail = {
      7.86869131145613259100e-4, 1.84631831751005468180e-5, 1.42151175831644588870e-7,
      2.04426310338993978564e-15}};
 
+// The normal quantile of a probability, by how far it is from 1/2 and from the nearer one of 0 and 1: each of
+// them has digits where the probability itself has lost them.
+double QuantileAt(double from_centre, double tail) {
+  if (std::abs(from_centre) <= 0.425) {
+    return from_centre * kCentre(0.180625 - from_centre * from_centre);  // 0.425^2
+  }
+  if (tail == 0) return from_centre < 0 ? -kInfinity : kInfinity;
+  const double r = std::sqrt(-std::log(tail));
+  const double distance = r <= 5 ? kTail(r - 1.6) : kFarTail(r - 5);
+  return from_centre < 0 ? -distance : distance;
+}
+
 }  // namespace
 
 double LogGamma(double x) {
@@ -352,14 +364,12 @@ double Polygamma(double n, double x) {
 double NormalQuantile(double probability) {
   if (!(probability >= 0 && probability <= 1)) return kNan;
   const double from_centre = probability - 0.5;
-  if (std::abs(from_centre) <= 0.425) {
-    return from_centre * kCentre(0.180625 - from_centre * from_centre);  // 0.425^2
-  }
-  const double tail = from_centre < 0 ? probability : 1 - probability;
-  if (tail == 0) return from_centre < 0 ? -kInfinity : kInfinity;
-  const double r = std::sqrt(-std::log(tail));
-  const double distance = r <= 5 ? kTail(r - 1.6) : kFarTail(r - 5);
-  return from_centre < 0 ? -distance : distance;
+  return QuantileAt(from_centre, from_centre < 0 ? probability : 1 - probability);
+}
+
+double InverseErf(double x) {
+  if (!(std::abs(x) <= 1)) return kNan;
+  return QuantileAt(x / 2, (1 - std::abs(x)) / 2) / std::numbers::sqrt2;
 }
 
 }  // namespace weir

@@ -29,5 +29,8 @@ double Polygamma(double n, double x);
 // The number below which a standard normal variable lies with that probability. 0 gives -infinity, 1
 // infinity; NaN outside [0, 1].
 double NormalQuantile(double probability);
+// The number whose error function is x, exact also for small x. -1 gives -infinity, 1 infinity; NaN outside
+// [-1, 1].
+double InverseErf(double x);
 
 }  // namespace weir
