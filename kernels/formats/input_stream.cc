@@ -14,6 +14,8 @@ namespace weir {
 namespace {
 
 constexpr size_t kBufferBytes = 256 << 10;
+// Of small files, which may be many.
+constexpr size_t kLeastBufferBytes = 4 << 10;
 // A byte of compressed data stands for at most 1032 bytes (zlib's technical notes).
 constexpr uint64_t kMaxDeflateRatio = 1032;
 
@@ -65,8 +67,11 @@ class PlainStream final : public InputStream {
 
 class InflatingStream final : public InputStream {
  public:
-  InflatingStream(std::unique_ptr<ReadableFile> file, Compression compression)
-      : file_(std::move(file)), buffer_(kBufferBytes), is_gzip_(compression == Compression::kGzip) {
+  InflatingStream(std::unique_ptr<ReadableFile> file, Compression compression, BytesBehind behind)
+      : file_(std::move(file)),
+        buffer_(std::clamp<uint64_t>(file_->num_bytes(), kLeastBufferBytes, kBufferBytes)),
+        is_gzip_(compression == Compression::kGzip),
+        ignores_bytes_behind_(behind == BytesBehind::kIgnored) {
     std::memset(&zlib_, 0, sizeof(zlib_));
     inflateInit2(&zlib_, is_gzip_ ? 16 + MAX_WBITS : MAX_WBITS);
   }
@@ -90,7 +95,10 @@ class InflatingStream final : public InputStream {
         return Damaged("breaks off inside compressed data");
       }
       if (is_between_members_) {
-        if (!is_gzip_ && has_member_) return Damaged("has bytes after its compressed data");
+        if (!is_gzip_ && has_member_) {
+          if (ignores_bytes_behind_) break;
+          return Damaged("has bytes after its compressed data");
+        }
         is_between_members_ = false;
         has_member_ = true;
       }
@@ -125,7 +133,7 @@ class InflatingStream final : public InputStream {
 
   const std::unique_ptr<ReadableFile> file_;
   std::vector<char> buffer_;
-  const bool is_gzip_;
+  const bool is_gzip_, ignores_bytes_behind_;
   z_stream zlib_;
   uint64_t offset_ = 0;
   // At the very beginning and after each complete member the file may end.
@@ -143,7 +151,7 @@ absl::StatusOr<Compression> DetectCompression(const ReadableFile& file) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<InputStream>> NewInputStream(std::unique_ptr<ReadableFile> file,
-                                                            Compression compression) {
+                                                            Compression compression, BytesBehind behind) {
   if (compression == Compression::kAuto) {
     WEIR_ASSIGN_OR_RETURN(compression, DetectCompression(*file));
   }
@@ -151,7 +159,7 @@ absl::StatusOr<std::unique_ptr<InputStream>> NewInputStream(std::unique_ptr<Read
   if (compression == Compression::kNone) {
     stream = std::make_unique<PlainStream>(std::move(file));
   } else {
-    stream = std::make_unique<InflatingStream>(std::move(file), compression);
+    stream = std::make_unique<InflatingStream>(std::move(file), compression, behind);
   }
   return stream;
 }

@@ -40,7 +40,11 @@ class InputStream {
   virtual const char* TakeBuffered(size_t num_bytes) { return nullptr; }
 };
 
+// What to do with bytes behind the end of a zlib stream.
+enum class BytesBehind { kRefused, kIgnored };
+
 absl::StatusOr<std::unique_ptr<InputStream>> NewInputStream(std::unique_ptr<ReadableFile> file,
-                                                            Compression compression);
+                                                            Compression compression,
+                                                            BytesBehind behind = BytesBehind::kRefused);
 
 }  // namespace weir

@@ -32,6 +32,7 @@ Output OneMinusSquare(GradientContext& g) {
 constexpr double kErfSlope = 2 * std::numbers::inv_sqrtpi;
 Output Bell(GradientContext& g) { return g.Add("Exp", {Neg(g, g.Add("Square", {g.input(0)}))}); }
 
+constexpr double kHalfRootOfPi = 0.5 / std::numbers::inv_sqrtpi;
 constexpr double kRootOfTwoPi = std::numbers::sqrt2 / std::numbers::inv_sqrtpi;
 
 // Of z = -dy * y * y.
@@ -181,6 +182,11 @@ std::vector<OpDef> FunctionsOps() {
             [](GradientContext& g) -> Status { return SetScaled(g, Scale(g, kErfSlope, Bell(g))); }),
       Unary("Erfc", "Gives 1 - erf(x), exact for large x.",
             [](GradientContext& g) -> Status { return SetScaled(g, Scale(g, -kErfSlope, Bell(g))); }),
+      Unary("Erfinv", "Gives the number whose error function is x, which is in [-1, 1].",
+            [](GradientContext& g) -> Status {
+              const Output slope = g.Add("Exp", {g.Add("Square", {g.output(0)})});
+              return SetScaled(g, Scale(g, kHalfRootOfPi, slope));
+            }),
       Unary("Ndtri", "Gives the number below which a standard normal variable lies with probability x.",
             [](GradientContext& g) -> Status {
               // The reciprocal of the normal density: sqrt(2 pi) * exp(y * y / 2).

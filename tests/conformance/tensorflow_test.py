@@ -261,6 +261,17 @@ def test_functions_of_two_numbers(call):
 
 
 @group
+def test_functions_of_three_numbers(call):
+    op = simple("Betainc", "a", "b", "x")
+    for parameters, x in (((2, 3), (2, 3)), ((), (2, 3)), ((2, 3), ()), ((), ()), ((0, 3), (0, 3)), ((0, 3), ())):
+        for dtype, tolerance in ((f32, 1e-5), (f64, 1e-11)):
+            call("Betainc_%s_%s_%s" % (parameters, x, np.dtype(dtype)), op, numbers(parameters, 0.5, 5, dtype),
+                 numbers(parameters, 0.5, 5, dtype, seed=2), numbers(x, 0.1, 0.9, dtype, seed=3), tolerance=tolerance)
+    ends = np.array([(a, b, x) for a in (0.5, 1, 2) for b in (0.5, 1, 2) for x in (0, 1)], f64).transpose()
+    call("Betainc_ends", op, *ends, tolerance=1e-11)
+
+
+@group
 def test_reductions(call):
     axes = [ints(0), ints(1), ints(-1), ints(0, 2), ints(0, 1, 2), ints(), np.int32(1), ints(1, 0)]
     for name in ("Sum", "Mean", "Prod", "Max", "Min"):

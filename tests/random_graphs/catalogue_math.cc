@@ -152,6 +152,22 @@ Call DrawZeta(Pool& pool, DType dtype) {
   return OpCall{{pool.Exactly(Array({}, x), dtype), q.output}};
 }
 
+// Only x has a gradient, in TensorFlow too, which finds its shape where both parameters have one.
+Call DrawBetainc(Pool& pool, DType dtype) {
+  const Operand x = pool.Between(dtype, 0.0625, 0.9375);
+  Index dims = pool.random().Chance(50) ? Index{} : x.dims();
+  if (x.rank() == 0 && pool.random().Chance(50)) dims = pool.AnyDims();
+  const auto parameter = [&] {
+    Array values(dims);
+    for (int64_t i = 0; i < values.size(); ++i) {
+      values[i] = 0.5 + 0.25 * static_cast<double>(pool.random().Below(20));
+    }
+    return pool.Exactly(values, dtype);
+  };
+  const Output a = parameter(), b = parameter();
+  return OpCall{{a, b, x.output}};
+}
+
 }  // namespace
 
 DrawCall OneOperand(AttrMap attrs) {
@@ -224,6 +240,7 @@ void AddMathRows(std::vector<OpRow>* rows) {
   add("Zeta", BigFloats(), DrawZeta, 1);
   for (const char* op : {"Igamma", "Igammac", "IgammaGradA"})
     add(op, BigFloats(), TwoBetween(0.5, 9, 0.25, 20), 1);
+  add("Betainc", BigFloats(), DrawBetainc, 1);
   add("ClipByValue", Numbers(), DrawClip, 3);
   for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
     add(op, AllIntegers(), TwoThatBroadcast(), 2);
@@ -238,6 +255,7 @@ void AddMathRows(std::vector<OpRow>* rows) {
   for (const char* op : {"Asin", "Acos", "Atanh"}) add(op, Floats(), OneOperandBetween(-0.9, 0.9), 1);
   for (const char* op : {"Sinh", "Cosh", "Expm1"}) add(op, Floats(), OneOperandBetween(-4, 3), 1);
   for (const char* op : {"Lgamma", "Digamma", "Inv"}) add(op, Floats(), OneOperandBetween(0.25, 20), 1);
+  add("Erfinv", BigFloats(), OneOperandBetween(-0.875, 0.875), 1);
   add("Ndtri", BigFloats(), OneOperandBetween(0.0625, 0.9375), 1);
   add("Acosh", Floats(), OneOperandBetween(1.25, 20), 1);
   add("Tan", Floats(), OneOperandBetween(-1.25, 1.25), 1);

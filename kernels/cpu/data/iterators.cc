@@ -12,6 +12,7 @@
 #include "kernels/cpu/data/iterator_resource.h"
 #include "kernels/cpu/data/saved_position.h"
 #include "kernels/cpu/data_flow/optional.h"
+#include "kernels/cpu/session_environment.h"
 #include "kernels/device_kernels.h"
 #include "kernels/session_state.h"
 
@@ -310,9 +311,7 @@ absl::StatusOr<std::shared_ptr<IteratorNames>> NamesOf(const KernelConstruction&
           IteratorStrings::kContainer, IteratorStrings::kName,
           []() -> absl::StatusOr<RefPtr<IteratorStrings>> { return MakeRef<IteratorStrings>(); }));
   SessionState* const session = construction.session();
-  Environment* const environment = session == nullptr || session->functions() == nullptr
-                                       ? &RealEnvironment()
-                                       : &session->functions()->environment();
+  Environment* const environment = &EnvironmentOf(construction);
   const auto create = [&] { return std::make_shared<IteratorNames>(strings, environment); };
   if (session == nullptr) return create();
   return session->FindOrCreate<IteratorNames>(construction.device().name().ToString(), "_iterator_names",

@@ -105,7 +105,8 @@ constexpr double kManyTerms = 1e4;
 
 // How far x is from a: mu = x / a - 1, and mu - log(1 + mu) divided by mu^2, which is 1/2 at mu = 0.
 struct Distance {
-  Distance(double a, double x) : mu((x - a) / a) {
+  Distance(double a, double x) : Distance((x - a) / a) {}
+  explicit Distance(double mu) : mu(mu) {
     // The logarithm by powers of mu / (2 + mu), which is small enough.
     const double r = mu / (2 + mu);
     double sum = 0, power = 1;
@@ -123,12 +124,13 @@ bool IsNear(double a, double x) { return x > 0.5 * a && x < 1.5 * a; }
 // log(x / a)
 double LogOfQuotient(double a, double x) { return IsNear(a, x) ? std::log1p((x - a) / a) : std::log(x / a); }
 
-// x / a - 1 - log(x / a)
-double Divergence(double a, double x) {
-  if (!IsNear(a, x)) return (x - a) / a - std::log(x / a);
-  const Distance distance(a, x);
-  return distance.mu * distance.mu * distance.ratio;
+// mu - log(1 + mu), where 1 + mu is `quotient`.
+double DivergenceAt(double mu, double quotient) {
+  return std::abs(mu) < 0.5 ? mu * mu * Distance(mu).ratio : mu - std::log(quotient);
 }
+
+// x / a - 1 - log(x / a)
+double Divergence(double a, double x) { return DivergenceAt((x - a) / a, x / a); }
 
 // x^a e^-x / Gamma(a + 1). Precondition: a > 0, x >= 0.
 double GammaTerm(double a, double x) {
@@ -147,18 +149,19 @@ N Polynomial(const double (&coefficients)[n], N x) {
 
 // The coefficients of N. M. Temme's expansion, DLMF 8.12.7: rest(a, eta) is the sum of c_k(eta) a^-k, times
 // exp(-a eta^2 / 2) / sqrt(2 pi a), and c_k(eta) the sum of coefficient[k][n] eta^n. The first ones by which
-// mu is the sum of alpha[n] eta^n, from mu dmu/deta = eta (1 + mu); the others by DLMF 8.12.11.
+// mu is the sum of alpha[n] eta^n, from mu dmu/deta = eta (1 + linear mu - quadratic mu^2); the others by
+// DLMF 8.12.11. For the gamma distribution the polynomial is 1 + mu; ExpandBeta has the beta distribution's.
 struct Expansion {
   static constexpr int kOrders = 3, kPowers = 18;
-  constexpr Expansion() {
+  constexpr Expansion(double linear, double quadratic) {
     double alpha[kPowers + 6] = {0, 1};
     for (int n = 2; n < kPowers + 6; ++n) {
-      double sum = alpha[n - 1];
-      for (int j = 2; j < n; ++j) sum -= j * alpha[j] * alpha[n + 1 - j];
+      double sum = linear * alpha[n - 1] - quadratic * alpha[n - 2];
+      for (int j = 2; j < n; ++j) sum -= (j * alpha[n + 1 - j] + quadratic * alpha[n - 1 - j]) * alpha[j];
       alpha[n] = sum / (n + 1);
     }
-    double c[kOrders][kPowers + 4] = {{-1.0 / 3}};
-    for (int n = 1; n < kPowers + 4; ++n) c[0][n] = (n + 2) * alpha[n + 2];
+    double c[kOrders][kPowers + 4] = {{-linear / 3}};
+    for (int n = 1; n < kPowers + 4; ++n) c[0][n] = (n + 2) * alpha[n + 2] + quadratic * alpha[n];
     for (int k = 1; k < kOrders; ++k) {
       for (int n = 0; n < kPowers + 4 - 2 * k; ++n)
         c[k][n] = (n + 2) * c[k - 1][n + 2] - c[k - 1][1] * c[0][n];
@@ -176,7 +179,7 @@ struct Expansion {
   }
   double coefficient[kOrders][kPowers] = {};
 };
-constexpr Expansion kExpansion;
+constexpr Expansion kGammaExpansion(1, 0);
 
 // Parts of the gamma distribution.
 struct Parts {
@@ -187,7 +190,7 @@ struct Parts {
 Parts ExpandParts(double a, double x, double term) {
   const Distance distance(a, x);
   const double eta = distance.mu * std::sqrt(2 * distance.ratio), y = eta * std::sqrt(a / 2);
-  const double rest = term * std::exp(StirlingRest(a)) * kExpansion.Sum(a, eta);
+  const double rest = term * std::exp(StirlingRest(a)) * kGammaExpansion.Sum(a, eta);
   return {std::erfc(-y) / 2 - rest, std::erfc(y) / 2 + rest};
 }
 
@@ -196,7 +199,7 @@ double ExpandSlope(double a, double x) {
   const Distance distance(a, x);
   const double root = std::sqrt(2 * distance.ratio), eta = distance.mu * root;
   // At a constant x, a eta^2 / 2 falls by log(x / a), and eta by mu / (eta a), where mu / eta is 1 / root.
-  const Dual sum = kExpansion.Sum(Dual(a, 1), Dual(eta, -1 / (root * a)));
+  const Dual sum = kGammaExpansion.Sum(Dual(a, 1), Dual(eta, -1 / (root * a)));
   const double normal = eta / 2 - 1 / root;
   const double rest = (distance.logarithm() - 0.5 / a) * sum.value + sum.slope;
   return std::exp(StirlingRest(a)) * (normal - rest);
@@ -247,6 +250,129 @@ double SlopeByTerm(double a, double x) {
   return -(a * growth + 1) * fraction.value - a * fraction.slope;
 }
 
+// A point of the beta distribution with parameters a and b. Precondition: all but the excess above 0.
+struct BetaPoint {
+  double a, b;
+  double x, y;    // x + y = 1; where one is above 1/2 and was computed from the other, it may be rounded
+  double excess;  // (a + b) x - a, which is 0 at the mean: exact however close x is
+
+  double sum() const { return a + b; }
+  BetaPoint Mirrored() const { return {b, a, y, x, -excess}; }
+};
+
+BetaPoint PointOf(double a, double b, double x) {
+  // What a + b loses when it is rounded counts too.
+  const double sum = a + b, rounded_b = sum - a;
+  const double lost = (a - (sum - rounded_b)) + (b - rounded_b);
+  return {a, b, x, 1 - x, std::fma(x, sum, -a) + x * lost};
+}
+
+// log x and x^e, where y is 1 - x and the smaller one of both is not rounded.
+double LogOfPart(double x, double y) { return x < 0.5 ? std::log(x) : std::log1p(-y); }
+double PowerOfPart(double x, double y, double e) {
+  return x < 0.5 ? std::pow(x, e) : std::pow(x, e) * std::exp(e * (1 - x - y) / x);
+}
+
+// log Gamma(a + b) - log Gamma(a) - b log(a + b) by Stirling's formula, term by term: exact also where it is
+// small. Precondition: a >= kLarge, b > 0.
+double GammaGrowthRest(double a, double b) {
+  const double growth = std::log1p(b / a);
+  double series = 0, power = 1 / a;
+  for (int k = 1; k <= 8; ++k) {
+    series += kBernoulli[k - 1] / (2 * k * (2 * k - 1)) * power * std::expm1((1 - 2 * k) * growth);
+    power /= a * a;
+  }
+  return series - a * DivergenceAt(b / a, 1 + b / a) - growth / 2;
+}
+
+// log Gamma(a + b) - log Gamma(a). Precondition: a > 0, b > 0.
+double GammaGrowth(double a, double b) {
+  double shift = 0;
+  for (; a < kLarge; a += 1) shift += std::log1p(b / a);
+  return GammaGrowthRest(a, b) + b * std::log(a + b) - shift;
+}
+
+// The logarithm of how many times smaller x^a y^b is than at the mean.
+double BetaDivergence(const BetaPoint& p) {
+  return p.a * DivergenceAt(p.excess / p.a, p.x * (p.sum() / p.a)) +
+         p.b * DivergenceAt(-p.excess / p.b, p.y * (p.sum() / p.b));
+}
+
+double PowersOf(const BetaPoint& p) { return PowerOfPart(p.x, p.y, p.a) * PowerOfPart(p.y, p.x, p.b); }
+
+// Whether the logarithm of a term has fewer digits than its powers, and these do not underflow.
+bool IsForPowers(const BetaPoint& p, double log_term) {
+  return log_term < -20 && p.a * LogOfPart(p.x, p.y) + p.b * LogOfPart(p.y, p.x) > -690;
+}
+
+// x^a y^b / B(a, b)
+double BetaTerm(const BetaPoint& p) {
+  const double a = p.a, b = p.b, sum = p.sum();
+  if (b < a) return BetaTerm(p.Mirrored());
+  if (a >= kLarge) {
+    const double rests = StirlingRest(sum) - StirlingRest(a) - StirlingRest(b);
+    return std::exp(rests - BetaDivergence(p)) * std::sqrt(a / sum * b / (2 * kPi));
+  }
+  if (b < kLarge) {
+    const double gammas = std::tgamma(sum + 1) / (std::tgamma(a + 1) * std::tgamma(b + 1));
+    return PowersOf(p) * gammas * (a * (b / sum));
+  }
+  const double log_x = p.x < 0.5 ? std::log(p.x * sum) : std::log1p(-p.y) + std::log(sum);
+  const double rest = GammaGrowthRest(b, a), factor = a / std::tgamma(a + 1);
+  const double exponent = a * log_x + b * LogOfPart(p.y, p.x) + rest;
+  if (sum < 1e30 && IsForPowers(p, exponent)) return PowersOf(p) * std::pow(sum, a) * std::exp(rest) * factor;
+  return std::exp(exponent) * factor;
+}
+
+// What BetaTerm is divided by: the even part of the continued fraction DLMF 8.17.22, by Lentz's method.
+// Precondition: excess < y - x, where it converges fast.
+double BetaFraction(const BetaPoint& p) {
+  const double a = p.a, b = p.b, x = p.x;
+  double fraction = a * (1 - p.excess) / (a + 1), c = fraction, d = 0;
+  for (int m = 1; m < kMostTerms; ++m) {
+    const double odd = a + (2 * m - 1);
+    const double part = m * ((b - m) * x) / odd;
+    const double numerator = (a + (m - 1)) / odd * ((p.sum() + (m - 1)) * x) * part;
+    const double denominator = (a + m) * (1 - p.excess + m * (1 + p.y)) / (odd + 2) + m + part;
+    d = 1 / (numerator * d + denominator);
+    c = denominator + numerator / c;
+    fraction *= c * d;
+    if (std::abs(c * d - 1) <= kEpsilon) break;
+  }
+  return fraction;
+}
+
+// Precondition: excess < y - x.
+double LowerBeta(const BetaPoint& p) {
+  const double term = BetaTerm(p);
+  return term == 0 ? 0 : std::min(1.0, term / BetaFraction(p));
+}
+
+// As 1 - y^b / (b B(a, b)) and the rest of the power series (DLMF 8.17.7) for b < 1, excess >= y - x, where
+// 1 - LowerBeta of the mirrored point may have no digits.
+double LowerBetaOfSmall(const BetaPoint& p) {
+  const double exponent = p.b * LogOfPart(p.y, p.x) + GammaGrowth(p.a, p.b) - LogGammaOfNext(p.b);
+  double power = 1, sum = 0;
+  for (int n = 1; n < kMostTerms; ++n) {
+    power *= (n - p.a) / n * p.y;
+    const double term = power / (p.b + n);
+    sum += term;
+    if (IsNegligible(term, sum)) break;
+  }
+  return -std::expm1(exponent) - std::exp(exponent) * p.b * sum;
+}
+
+// Of large a and b: DLMF 8.12.3 with the beta distribution's own expansion. `variance` is a b / (a + b).
+double ExpandBeta(const BetaPoint& p, double variance) {
+  const double exponent = BetaDivergence(p);
+  if (exponent > 750) return p.excess < 0 ? 0 : 1;  // of a double
+  const double y = std::copysign(std::sqrt(exponent), p.excess);
+  const double first = p.a / p.sum(), second = p.b / p.sum();
+  const Expansion expansion(second - first, first * second);
+  const double rest = expansion.Sum(variance, y / std::sqrt(variance / 2)) / std::sqrt(2 * kPi * variance);
+  return std::erfc(-y) / 2 - std::exp(-exponent) * rest;
+}
+
 // A quotient of two polynomials.
 struct Rational {
   double numerator[8], denominator[8];
@@ -273,6 +399,18 @@ constexpr Rational kFarTail = {
     {1, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2,
      7.86869131145613259100e-4, 1.84631831751005468180e-5, 1.42151175831644588870e-7,
      2.04426310338993978564e-15}};
+
+// The normal quantile of a probability, by how far it is from 1/2 and from the nearer one of 0 and 1: each of
+// them has digits where the probability itself has lost them.
+double QuantileAt(double from_centre, double tail) {
+  if (std::abs(from_centre) <= 0.425) {
+    return from_centre * kCentre(0.180625 - from_centre * from_centre);  // 0.425^2
+  }
+  if (tail == 0) return from_centre < 0 ? -kInfinity : kInfinity;
+  const double r = std::sqrt(-std::log(tail));
+  const double distance = r <= 5 ? kTail(r - 1.6) : kFarTail(r - 5);
+  return from_centre < 0 ? -distance : distance;
+}
 
 }  // namespace
 
@@ -352,14 +490,25 @@ double Polygamma(double n, double x) {
 double NormalQuantile(double probability) {
   if (!(probability >= 0 && probability <= 1)) return kNan;
   const double from_centre = probability - 0.5;
-  if (std::abs(from_centre) <= 0.425) {
-    return from_centre * kCentre(0.180625 - from_centre * from_centre);  // 0.425^2
-  }
-  const double tail = from_centre < 0 ? probability : 1 - probability;
-  if (tail == 0) return from_centre < 0 ? -kInfinity : kInfinity;
-  const double r = std::sqrt(-std::log(tail));
-  const double distance = r <= 5 ? kTail(r - 1.6) : kFarTail(r - 5);
-  return from_centre < 0 ? -distance : distance;
+  return QuantileAt(from_centre, from_centre < 0 ? probability : 1 - probability);
+}
+
+double InverseErf(double x) {
+  if (!(std::abs(x) <= 1)) return kNan;
+  return QuantileAt(x / 2, (1 - std::abs(x)) / 2) / std::numbers::sqrt2;
+}
+
+double IncompleteBeta(double a, double b, double x) {
+  if (a <= 0 || b <= 0) return kNan;
+  if (x == 0 || x == 1) return std::abs(x);
+  if (std::isnan(a) || std::isnan(b) || !(x > 0 && x < 1)) return kNan;
+  if (std::isinf(a) || std::isinf(b)) return a == b ? kNan : a < b ? 1 : 0;
+  // So large that their sum is infinite, they may as well be halves of themselves.
+  const BetaPoint point = std::isinf(a + b) ? PointOf(a / 2, b / 2, x) : PointOf(a, b, x);
+  const double variance = point.a / point.sum() * point.b;
+  if (variance >= kManyTerms) return ExpandBeta(point, variance);
+  if (point.excess < point.y - point.x) return LowerBeta(point);
+  return b < 1 ? LowerBetaOfSmall(point) : 1 - LowerBeta(point.Mirrored());
 }
 
 }  // namespace weir

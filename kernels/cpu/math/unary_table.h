@@ -83,6 +83,7 @@ inline constexpr std::tuple kUnaryTable{
     LibraryCall<kInexact>("Atanh", 15.0f, []<typename T>(T x) { return std::atanh(x); }),
     LibraryCall<kFloats>("Erf", 8.0f, []<typename T>(T x) { return std::erf(x); }),
     LibraryCall<kFloats>("Erfc", 12.0f, []<typename T>(T x) { return std::erfc(x); }),
+    LibraryCall<kFloats>("Erfinv", 10.0f, []<typename T>(T x) { return T(InverseErf(x)); }),
     LibraryCall<kFloats>("Ndtri", 10.0f, []<typename T>(T x) { return T(NormalQuantile(x)); }),
     LibraryCall<kFloats>("Lgamma", 25.0f, []<typename T>(T x) { return T(LogGamma(x)); }),
     LibraryCall<kFloats>("Digamma", 25.0f, []<typename T>(T x) { return T(Digamma(x)); }),

@@ -80,7 +80,32 @@ double NormalQuantileByDefinition(double p) {
   return (low + high) / 2;
 }
 
+// Where the error function reaches x, in the same way; 1 - x is exact where x > 1/2.
+double InverseErfByDefinition(double x) {
+  if (!(std::abs(x) <= 1)) return std::nan("");
+  if (x < 0) return -InverseErfByDefinition(-x);
+  if (x == 0 || x == 1) return x == 0 ? 0 : kInfinity;
+  // So small that erf is a straight line: bounds that close in would be too many.
+  if (x < 1e-9) return x * std::sqrt(std::numbers::pi) / 2;
+  double low = 0, high = 6;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    const bool is_below = x > 0.5 ? std::erfc(middle) > 1 - x : std::erf(middle) < x;
+    (is_below ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
 void AddNormalDistribution(Suite& suite) {
+  suite.Op("Erfinv")
+      .Reference(EachReal(InverseErfByDefinition))
+      .Unary(kReals, -0.96, 0.96)
+      .Extremes(kFloatAndDouble, 1e-5)
+      .CannotFail();
+  suite.Op("Erfinv").NoGradient().Call(
+      {.inputs = {Make(DType::kFloat64, {11},
+                       {1e-300, 1e-20, 1e-8, 0.5, -0.85, 0.85, 0.999, 1 - 1e-12, 1 - 0x1p-53, 1, -1})},
+       .label = "tails"});
   suite.Op("Ndtri")
       .Reference(EachReal(NormalQuantileByDefinition))
       .Unary(kReals, 0.02, 0.98)
