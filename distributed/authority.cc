@@ -157,12 +157,18 @@ absl::Status Authority::CheckReplaced(const JoinRequest& request) {
 }
 
 absl::Status Authority::CheckFound(const JoinRequest& request, const Place& place) const {
-  const absl::Duration missed = membership_.environment().SteadyNow() - place.missed_since;
-  if (place.holder.life != request.held || missed < membership_.lease()) return absl::OkStatus();
+  const absl::Time now = membership_.environment().SteadyNow();
+  const bool is_missed = now - place.missed_since >= membership_.lease() && IsLookedForAgain(place, now);
+  if (place.holder.life != request.held || !is_missed) return absl::OkStatus();
   return membership_.SupersededFor(
       request.task, request.held,
       absl::StrCat(membership_.self().ToString(), " does not find it at its address ", request.address,
                    ", so another process must have taken the place of ", request.task.ToString()));
+}
+
+// After a longer time, in which this task stood still or the other one could not ask, one look says nothing.
+bool Authority::IsLookedForAgain(const Place& place, absl::Time now) const {
+  return now - place.last_missed < membership_.lease();
 }
 
 bool Authority::BeginLook(const JoinRequest& request) {
@@ -182,7 +188,9 @@ void Authority::EndLook(const JoinRequest& request, Found found) {
   if (found == Found::kIt || found == Found::kUnknown) {
     looked_for.missed_since = absl::InfiniteFuture();
   } else {
-    looked_for.missed_since = std::min(looked_for.missed_since, membership_.environment().SteadyNow());
+    const absl::Time now = membership_.environment().SteadyNow();
+    if (!IsLookedForAgain(looked_for, now)) looked_for.missed_since = now;
+    looked_for.last_missed = now;
   }
 }
 

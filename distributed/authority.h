@@ -26,7 +26,7 @@
 // One that holds a life which an authority before this one has granted may have been replaced too, and its
 // successor have ended since, so that nobody is left who knows it. It keeps its life at first, and is looked
 // for at its address (BeginLook). When for a lease it was another process that answered there, or nobody
-// listened, it is superseded: nobody else would reach it.
+// listened, in looks less than a lease apart, it is superseded: nobody else would reach it.
 //
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
 // it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
@@ -119,7 +119,8 @@ class Authority {
     // The holder came with its life, and has not answered at its address yet.
     bool is_sought = false;
     bool is_being_looked_for = false;
-    absl::Time missed_since = absl::InfiniteFuture();  // not found there
+    absl::Time missed_since = absl::InfiniteFuture();  // not found there, by look after look
+    absl::Time last_missed = absl::InfinitePast();     // the last of these
 
     absl::Time last_started() const { return std::max(holder.started, promised.started); }
     bool IsOf(uint64_t process) const {
@@ -136,6 +137,7 @@ class Authority {
   absl::Status CheckYoungest(const JoinRequest& request, absl::Time started, const Place& place) const;
   // Whether the holder of a life may keep it.
   absl::Status CheckFound(const JoinRequest& request, const Place& place) const;
+  bool IsLookedForAgain(const Place& place, absl::Time now) const;
 
   std::map<TaskName, Place> places_ ABSL_GUARDED_BY(mutex_);  // of those that have asked
   Incarnation office_ ABSL_GUARDED_BY(mutex_) = 0;            // in which it was last asked

@@ -467,6 +467,21 @@ TEST_F(AuthorityTest, AProcessThatIsNotAtItsAddressDoesNotKeepItsLifeFromBefore)
   EXPECT_THAT(std::string(refused.message()), HasSubstr("does not find it at its address h:2"));
 }
 
+// The authority, or the link to it, stood still after one look that may have been wrong.
+TEST_F(AuthorityTest, OneLookSaysNothingAfterALongTime) {
+  using Found = Authority::Found;
+  const JoinRequest held = {.task = kChief, .held = *first.authority.Join({kChief})};
+  Process next(scheduler);
+  ASSERT_TRUE(next.authority.Join(held).ok());
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(next.authority.BeginLook(held));
+    next.authority.EndLook(held, Found::kNobody);
+    scheduler.RunUntil([] { return false; }, scheduler.now() + absl::Seconds(12));
+    const absl::Status joined = next.authority.Join(held).status();
+    EXPECT_TRUE(joined.ok()) << joined;
+  }
+}
+
 TEST_F(AuthorityTest, AProcessThatAnswersAtItsAddressKeepsItsLifeFromBefore) {
   using Found = Authority::Found;
   const JoinRequest held = {.task = kChief, .held = *first.authority.Join({kChief})};

@@ -12,17 +12,24 @@ bool EndOfJob::IsAbsent(const TaskName& task, const KnownTask& known) const {
   return known.state == State::kUnknown && !awaits_all_seeds && task != chief;
 }
 
+bool EndOfJob::IsSilent(const TaskName& task, const KnownTask& known) const {
+  return task != chief && authority_lost_since + lease <= now && known.lease_end + lease <= now;
+}
+
 bool EndOfJob::HasEnded() const {
-  bool somebody_done = false;
+  bool somebody_done = false, ps_knows = false;
   for (const auto& [task, known] : tasks) {
+    // It says so when it knows that training has ended.
+    if (!IsTrainingJob(task.job)) ps_knows = ps_knows || (task.job == "ps" && known.HasSaidDone());
     if (!IsTrainingJob(task.job)) continue;
     if (IsAbsent(task, known)) continue;
-    if (known.state == State::kAlive || known.state == State::kUnknown) return false;
+    if (known.state == State::kUnknown || (known.state == State::kAlive && !IsSilent(task, known)))
+      return false;
     // Others say so: it may still come while the authority gathers.
     if (known.state == State::kDone && known.incarnation == 0 && !is_settled) return false;
     somebody_done = somebody_done || known.state == State::kDone;
   }
-  return somebody_done && ChiefGivenUpAt() <= now;
+  return ps_knows || (somebody_done && ChiefGivenUpAt() <= now);
 }
 
 absl::Time EndOfJob::ChiefGivenUpAt() const {

@@ -26,6 +26,9 @@ struct EndOfJob {
   absl::Time now;
   bool is_settled = false;        // the newest view
   bool awaits_all_seeds = false;  // those too that have not come
+  absl::Duration lease;
+  // Of a ps where no other task may become the authority: since when it is lost.
+  absl::Time authority_lost_since = absl::InfiniteFuture();
 
   bool HasEnded() const;
   // Membership::DescribeAwaitedChief.
@@ -34,6 +37,9 @@ struct EndOfJob {
  private:
   // That has not come, or has said that it goes: nobody waits for it.
   bool IsAbsent(const TaskName& task, const KnownTask& known) const;
+  // Whether it counts as lost although it is alive in the last view: the authority that would say so is gone.
+  // Not the chief, which alone saves what was learned.
+  bool IsSilent(const TaskName& task, const KnownTask& known) const;
   // When a lost chief, the only one that is awaited, is given up; the infinite past when there is none.
   absl::Time ChiefGivenUpAt() const;
 };

@@ -77,13 +77,18 @@ Places Membership::PlacesLocked() const {
 }
 
 EndOfJob Membership::EndLocked() const {
+  const auto authority = peers_.find(authority_);
+  const bool is_alone = options_.self.job == "ps" && !options_.is_elected && authority != peers_.end() &&
+                        authority->second.state == State::kLost;
   return {.tasks = peers_,
           .guests = guests_,
           .chief = chief_,
           .chief_grace = options_.chief_grace,
           .now = options_.environment->SteadyNow(),
           .is_settled = is_settled_,
-          .awaits_all_seeds = options_.max_workers == 0 || StartsLocked()};
+          .awaits_all_seeds = options_.max_workers == 0 || StartsLocked(),
+          .lease = options_.lease,
+          .authority_lost_since = is_alone ? authority->second.lost_since : absl::InfiniteFuture()};
 }
 
 void Membership::OnGranted(const TaskName& task, Incarnation life, const std::string& address) {

@@ -346,6 +346,36 @@ TEST_F(ViewTest, SaysWhoIsAliveLostAndDone) {
   EXPECT_EQ(ps1.last_loss(), authority.last_loss());
 }
 
+// The authority has left, and its last word has not come.
+TEST_F(ViewTest, EndsAfterTheChiefWhenTheAuthorityIsGone) {
+  ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(authority.OnSignOfLife(kW1, 21).ok());
+  Beat(authority);
+  PassWith(nullptr, 40);
+  EXPECT_EQ(ps1.state(kPs), State::kLost);
+  EXPECT_FALSE(ps1.AwaitEndOfJob(scheduler.now())) << "the chief has not saved";
+  ASSERT_TRUE(ps1.OnDone(kW0, 11).ok());
+  EXPECT_TRUE(ps1.AwaitEndOfJob(scheduler.now()));
+  ASSERT_TRUE(ps1.OnSignOfLife(kW1, 21).ok());
+  EXPECT_FALSE(ps1.AwaitEndOfJob(scheduler.now())) << "it has just been heard";
+}
+
+// The chief could not say that it is done, but to the other ps.
+TEST_F(ViewTest, EndsWhenAnotherPsHasEnded) {
+  ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(authority.OnSignOfLife(kW1, 21).ok());
+  Beat(authority);
+  ASSERT_TRUE(authority.OnLeave(kW1, 21).ok());
+  ASSERT_TRUE(authority.OnDone({"ps", 1}, ps1.incarnation()).ok());
+  EXPECT_FALSE(authority.AwaitEndOfJob(scheduler.now())) << "the chief is alive";
+  for (int i = 0; i < 12; ++i) {
+    scheduler.RunFor(absl::Seconds(1));
+    authority.CheckLeases();
+  }
+  EXPECT_EQ(authority.state(kW0), State::kLost);
+  EXPECT_TRUE(authority.AwaitEndOfJob(scheduler.now()));
+}
+
 TEST_F(ViewTest, IsAppliedInItsOrderAndWithoutGaps) {
   ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
   const View first = authority.ViewSince({});

@@ -319,11 +319,14 @@ int Server::Join() {
 static std::string DescribeAbsentTasks(const TaskConfig& task, const Membership& membership) {
   if (task.job() != "ps") return "";
   std::vector<std::string> names;
+  // Without the authority nobody says who runs.
+  const bool is_told =
+      membership.is_authority() || membership.state(membership.authority()) != MemberState::kLost;
   // Guests may come and go.
-  if (!membership.RunningTasks().empty()) return "";
+  if (is_told && !membership.RunningTasks().empty()) return "";
   for (const TaskName& other : task.worker_tasks()) {
     const Membership::State state = membership.state(other);
-    if (state == MemberState::kAlive) return "";
+    if (is_told && state == MemberState::kAlive) return "";
     if (state != Membership::State::kDone) names.push_back(other.ToString());
   }
   return absl::StrJoin(names, ", ");

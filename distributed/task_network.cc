@@ -137,7 +137,8 @@ void TaskNetwork::AnnounceDone(absl::Duration patience) {
   is_leaving_ = true;
   if (!membership_.is_authority()) return Farewell(task_, peers_).SayDone(patience);
   membership_.IssueLastView();
-  members_.GiveLastView(patience);
+  // One that stands still for less than a lease is not lost, and waits for ever without it.
+  members_.GiveLastView(std::max(patience, membership_.lease()));
 }
 
 void TaskNetwork::AnnounceLeave(const absl::Status& outcome, absl::Duration patience) {
