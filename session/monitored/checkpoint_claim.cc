@@ -42,19 +42,27 @@ absl::StatusOr<std::shared_ptr<CheckpointClaim>> CheckpointClaim::Take(FileSyste
                                                                        const std::string& directory,
                                                                        uint64_t life) {
   std::shared_ptr<CheckpointClaim> claim(new CheckpointClaim(files, directory, life));
-  WEIR_ASSIGN_OR_RETURN(Found found, claim->Look());
+  WEIR_ASSIGN_OR_RETURN(const Found found, claim->Look());
   if (found.later != 0) return claim->Superseded(NameOf(found.later));
   WEIR_RETURN_IF_ERROR(claim->LeaveFile());
+  const absl::Status taken = claim->TakeOver(found);
+  // Else the folder would look as if somebody had it, when the later one has ended.
+  if (IsSuperseded(taken) && !found.is_own) files.Remove(JoinPath(directory, NameOf(life))).IgnoreError();
+  WEIR_RETURN_IF_ERROR(taken);
+  return claim;
+}
+
+absl::Status CheckpointClaim::TakeOver(const Found& before) {
   // An earlier attempt may have failed before it had one.
-  if (!found.is_own || !found.has_manifest) WEIR_RETURN_IF_ERROR(claim->InheritManifest());
+  if (!before.is_own || !before.has_manifest) WEIR_RETURN_IF_ERROR(InheritManifest());
   // A later one may have looked before the file was there.
-  WEIR_ASSIGN_OR_RETURN(found, claim->Look());
-  if (found.later != 0) return claim->Superseded(NameOf(found.later));
+  WEIR_ASSIGN_OR_RETURN(const Found found, Look());
+  if (found.later != 0) return Superseded(NameOf(found.later));
   for (const std::string& name : found.earlier) {
-    const absl::Status removed = files.Remove(JoinPath(directory, name));
+    const absl::Status removed = files_.Remove(JoinPath(directory_, name));
     if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   }
-  return claim;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CheckpointClaim::Manifest> CheckpointClaim::LatestManifestIn(FileSystem& files,

@@ -99,6 +99,8 @@ class CheckpointClaim final : public ForwardingFileSystem {
   };
   absl::StatusOr<Found> Look();
   absl::Status LeaveFile();
+  // Its file is there; `before`: what was there before that.
+  absl::Status TakeOver(const Found& before);
   absl::Status InheritManifest();
   // Whether this life may still change what is visible in the folder.
   absl::Status CheckStillHeld();

@@ -1,10 +1,14 @@
 #include "session/monitored/checkpoint_claim.h"
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/formats/forwarding_file_system.h"
 #include "session/monitored/exit_code.h"
 
 namespace weir {
@@ -43,6 +47,26 @@ TEST_F(CheckpointClaimTest, ALaterLifeTakesTheFolderFromAnEarlierOne) {
   EXPECT_EQ(ReadWholeFile(files, one).value(), "text");
   EXPECT_TRUE(IsSuperseded(CheckpointClaim::Take(files, directory, 0xab).status()));
   Write(*second, "one");
+}
+
+// It was stopped between its look and its file.
+TEST_F(CheckpointClaimTest, OneThatComesTooLateLeavesNothing) {
+  struct IsOvertaken final : ForwardingFileSystem {
+    IsOvertaken(FileSystem& files, std::function<void()> by)
+        : ForwardingFileSystem(files), by(std::move(by)) {}
+    absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
+      if (by != nullptr) std::exchange(by, nullptr)();
+      return ForwardingFileSystem::CreateNew(path);
+    }
+    std::function<void()> by;
+  };
+  std::shared_ptr<CheckpointClaim> later;
+  IsOvertaken overtaken(files, [&] { later = CheckpointClaim::Take(files, directory, 0xac).value(); });
+  const absl::Status late = CheckpointClaim::Take(overtaken, directory, 0xab).status();
+  EXPECT_TRUE(IsSuperseded(late)) << late;
+  ASSERT_TRUE(later->End().ok());
+  EXPECT_EQ(CheckpointClaim::EndedLifeIn(files, directory).value(), 0xacu);
+  EXPECT_FALSE(CheckpointClaim::IsHeldIn(files, directory).value());
 }
 
 TEST_F(CheckpointClaimTest, OneThatHasEndedStopsTheEarlierOnesOfItsJobAndNoOtherJob) {
