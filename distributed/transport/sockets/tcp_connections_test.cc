@@ -126,7 +126,7 @@ void CallUntil(Channel& channel, Condition is_enough) {
 
 TEST_F(TcpConnectionsTest, WhereNobodyListensTheNetworkDoesItAllAndOneLineSaysSo) {
   const ListeningSockets closed = ListenAtOneOf("127.0.0.1", PortRange()).value();
-  close(closed.fds[0]);
+  shutdown(closed.fds[0], SHUT_RDWR);  // it is no listener any more, and nobody else gets its port
   Misleading listener(*network_, closed.port);
   Unreachable unreachable;
   auto transport = MakeSocketTransport(MakeNetwork(), unreachable.Options()).value();
@@ -136,6 +136,7 @@ TEST_F(TcpConnectionsTest, WhereNobodyListensTheNetworkDoesItAllAndOneLineSaysSo
   EXPECT_THAT(unreachable.lines()[0],
               HasSubstr(absl::StrCat("ps:0 ", listener.address(), " port ", closed.port, ": ")));
   EXPECT_THAT(unreachable.lines()[0], HasSubstr("refused"));
+  close(closed.fds[0]);
 }
 
 TEST_F(TcpConnectionsTest, WhoNeverAnswersIsGivenUp) {
