@@ -501,6 +501,45 @@ TEST_F(ReplicaGroupTest, AReplicaThatStopsWaitsNoMore) {
   EXPECT_TRUE(aggregate->is_over()) << "what it has contributed counts";
 }
 
+// SIGTERM comes while it computes: what it has done is saved, and no session is made anew.
+TEST_F(ReplicaGroupTest, WhatAReplicaGivesAfterItHasStoppedEndsIt) {
+  for (const OnLoss on_loss : {OnLoss::kShrink, OnLoss::kWait, OnLoss::kFail}) {
+    Make(2, 2, on_loss);
+    const auto stays = Begin(2);
+    stays[0]->cancellation.Cancel(absl::CancelledError("stopped"));
+    group_->Leave({0, 1}, Leaving::kStop);
+    EXPECT_EQ(Contribute(0, 1)->code(), absl::StatusCode::kOutOfRange);
+    EXPECT_EQ(Contribute(0, 1, 2)->code(), absl::StatusCode::kAborted) << "another life";
+    Stay(0, 2);
+    EXPECT_FALSE(Contribute(0, 1, 2)->answer.value_or(Answer()).status().code() ==
+                 absl::StatusCode::kOutOfRange)
+        << "it has not stopped";
+    EXPECT_EQ(Contribute(0, 1)->code(), absl::StatusCode::kAborted) << "the life before";
+  }
+}
+
+TEST_F(ReplicaGroupTest, AReplicaTooManyIsRefused) {
+  Make(2, 2, OnLoss::kWait);
+  auto stays = Begin(2);
+  const CallRef third = Stay(2);
+  ASSERT_TRUE(third->is_over());
+  EXPECT_EQ(third->code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(third->answer->status().message()),
+              HasSubstr("worker 1 is one too many: 2 replicas are there, and group is a group of 2"));
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1);
+  EXPECT_FALSE(aggregate->is_over()) << "it is no member";
+  EXPECT_EQ(Contribute(2, 100)->code(), absl::StatusCode::kAborted);
+  Contribute(1, 3);
+  EXPECT_EQ(MeanOf(aggregate), 2);
+  ASSERT_TRUE(group_->Release(aggregate->mark()).ok());
+  EXPECT_FALSE(Stay(1, 2)->is_over()) << "one that comes again is not one more";
+  // The place of one that is gone may be taken.
+  stays[0]->cancellation.Cancel(absl::CancelledError("killed"));
+  EXPECT_FALSE(Stay(2)->is_over());
+  EXPECT_TRUE(Stay(0, 2)->is_over());
+}
+
 TEST_F(ReplicaGroupTest, NobodyJoinsBeforeTheChiefHasBegun) {
   Make(2, 2);
   Stay(1);
