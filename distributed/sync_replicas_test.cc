@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/server.h"
 #include "distributed/transport/fault/fault_transport.h"
@@ -26,7 +27,10 @@
 #include "ops/embedding.h"
 #include "ops/standard_ops.h"
 #include "ops/training/adam.h"
+#include "ops/training/downpour.h"
+#include "ops/training/elastic_averaging.h"
 #include "ops/training/gradient_descent.h"
+#include "ops/training/loss_scale_optimizer.h"
 #include "ops/variable.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/training_session.h"
@@ -437,6 +441,31 @@ TEST_F(SyncReplicasTest, MistakesAreNamed) {
   EXPECT_THAT(error(sgd(), {.replicas_to_aggregate = 3, .total_num_replicas = 2}),
               HasSubstr("total_num_replicas is 2, less than the replicas_to_aggregate 3"));
   EXPECT_THAT(error(sgd(), {}, false), HasSubstr("SyncReplicas: needs a global step"));
+  EXPECT_THAT(error(Downpour(sgd(), {}), {}),
+              HasSubstr("SyncReplicas: the wrapped optimizer trains local copies"));
+  EXPECT_THAT(error(std::make_unique<ElasticAveraging>(ElasticAveragingOptions()), {}),
+              HasSubstr("trains local copies"));
+  EXPECT_THAT(error(std::make_unique<LossScaleOptimizer>(Downpour(sgd(), {}), DynamicLossScale()), {}),
+              HasSubstr("trains local copies"));
+  EXPECT_EQ(error(std::make_unique<LossScaleOptimizer>(GradientDescent(0.1), DynamicLossScale()), {}), "");
+  const auto within = [&](const std::function<std::unique_ptr<Optimizer>(std::unique_ptr<Optimizer>)>& wrap) {
+    GraphBuilder g(StandardOps());
+    const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(1.0f));
+    const ModelVariable step = GlobalStep(g);
+    const absl::Status status = wrap(SyncReplicas(sgd(), {}))->Minimize(g, Square(g, w.value), step).status();
+    EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(within([](auto sync) { return Downpour(std::move(sync), {}); }),
+              HasSubstr("SyncReplicas: must be the outermost optimizer"));
+  EXPECT_THAT(within([](auto sync) {
+                return std::make_unique<LossScaleOptimizer>(std::move(sync), DynamicLossScale());
+              }),
+              HasSubstr("SyncReplicas: must be the outermost optimizer"));
+  EXPECT_EQ(within([](auto sync) {
+              return std::make_unique<LossScaleOptimizer>(std::move(sync), FixedLossScale{2});
+            }),
+            "");
 
   GraphBuilder g(StandardOps());
   const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(1.0f));

@@ -68,6 +68,11 @@ class SyncReplicasOptimizer final : public Optimizer {
 
 absl::Status SyncReplicasOptimizer::CheckOptions() const {
   if (optimizer_ == nullptr) return absl::InvalidArgumentError("the optimizer is null");
+  if (optimizer_->keeps_local_copies()) {
+    return absl::InvalidArgumentError(
+        "the wrapped optimizer trains local copies, one in each worker, and the chief alone applies what is "
+        "averaged: the copies of the others would never move");
+  }
   if (options_.replicas_to_aggregate < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("replicas_to_aggregate must be at least 1, is ", options_.replicas_to_aggregate));
@@ -237,6 +242,15 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
   {
     const auto scope = g.NameScope(kName);
     fed = MakeFed(g, where);
+    if (g.ok() && !fed.life.node->control_inputs().empty()) {
+      // The chief's driver would do that as well, and all others wait for it in their steps.
+      g.SetError(absl::InvalidArgumentError(absl::StrCat(
+                     name(),
+                     ": must be the outermost optimizer, and outside of control scopes: here all that "
+                     "it adds would wait for '",
+                     fed.life.node->control_inputs()[0]->name(), "'")),
+                 where);
+    }
     identity = g.AddOp("WeirReplicaIdentity", {fed.life}, {}, "identity", where);
     for (Shard& shard : shards) MakeGroup(g, gradients, identity, fed.update, shard, where);
   }

@@ -48,7 +48,10 @@ struct SyncReplicasOptions {
 };
 
 // Its ApplyGradients needs a global step. Errors, beside those of `optimizer`: InvalidArgument for options
-// out of range, a null optimizer, no global step, or a second SyncReplicas in one graph. The step fails with
+// out of range, a null optimizer or one that trains local copies (Downpour, ElasticAveraging), no global
+// step, a second SyncReplicas in one graph, or a control scope around it: it must be the outermost optimizer,
+// for what LossScaleOptimizer (with a dynamic scale) or Downpour do only in some steps is not for the chief's
+// thread. It may wrap LossScaleOptimizer. The step fails with
 // an unfed placeholder where the session has no SyncReplicasHook.
 std::unique_ptr<Optimizer> SyncReplicas(std::unique_ptr<Optimizer> optimizer,
                                         const SyncReplicasOptions& options);
