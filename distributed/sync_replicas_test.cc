@@ -83,6 +83,29 @@ struct Plan {
   bool is_killed = false;       // they do not end, but go without a word
   std::function<void(int worker, MonitoredSession& session)> before_step;
   std::function<void(int worker)> before_close;
+  std::string directory = "";  // of checkpoints, one in each step
+  bool is_asynchronous = false;
+};
+
+// Looks twice at all variables, some time apart.
+class StillnessListener final : public CheckpointSaverListener {
+ public:
+  explicit StillnessListener(std::vector<Output> values) : values_(std::move(values)) {}
+  absl::Status BeforeSave(Session& session, int64_t) override {
+    WEIR_ASSIGN_OR_RETURN(const auto first, session.Run({}, {values_.begin(), values_.end()}));
+    absl::SleepFor(absl::Milliseconds(50));
+    WEIR_ASSIGN_OR_RETURN(const auto second, session.Run({}, {values_.begin(), values_.end()}));
+    ++num_saves;
+    for (size_t i = 0; i < first.size(); ++i) {
+      if (first[i].ToString() != second[i].ToString()) ++num_changes;
+    }
+    return absl::OkStatus();
+  }
+
+  int num_saves = 0, num_changes = 0;
+
+ private:
+  const std::vector<Output> values_;
 };
 
 class SyncReplicasTest : public testing::Test {
@@ -132,6 +155,13 @@ class SyncReplicasTest : public testing::Test {
     options.is_chief = index == 0;
     options.hooks = {SyncReplicasHook(index == 0), StopAtStepHook({.last_step = plan.last_step})};
     options.stops_on_sigterm = false;
+    if (!plan.directory.empty() && index == 0) {
+      options.checkpoint_dir = plan.directory;
+      options.save_checkpoint_steps = 1;
+      options.save_checkpoints_asynchronously = plan.is_asynchronous;
+      listener_ = std::make_shared<StillnessListener>(model.values);
+      options.checkpoint_listeners = {listener_};
+    }
     WEIR_ASSIGN_OR_RETURN(const auto session, MonitoredTrainingSession(model.g, std::move(options)));
     const auto ends_early = plan.steps_of.find(index);
     const int64_t limit = ends_early == plan.steps_of.end() ? plan.last_step * 100 : ends_early->second;
@@ -193,6 +223,7 @@ class SyncReplicasTest : public testing::Test {
     return all;
   }
 
+  std::shared_ptr<StillnessListener> listener_;  // the chief's, where it saves
   std::unique_ptr<Transport> network_;
   std::unique_ptr<FaultTransport> first_ps_;  // that of ps 0
   ClusterSpec cluster_;
@@ -356,6 +387,23 @@ TEST_F(SyncReplicasTest, BackupWorkersAreNotWaitedFor) {
   const auto outcomes = TrainAll(3, plan);
   EXPECT_EQ(outcomes[0].global_step, 20);
   EXPECT_GT(outcomes[2].num_steps, 1);
+}
+
+// The chief is not waited for: without a pause the driver goes on while it saves.
+TEST_F(SyncReplicasTest, NoUpdateBeginsWhileTheChiefSaves) {
+  for (const bool is_asynchronous : {false, true}) {
+    StartCluster(2);
+    Plan plan = {.options = {.replicas_to_aggregate = 1, .total_num_replicas = 2}, .last_step = 100000};
+    plan.directory = absl::StrCat(testing::TempDir(), "/still", is_asynchronous);
+    plan.is_asynchronous = is_asynchronous;
+    plan.steps_of = {{0, 5}};
+    auto other = std::async(std::launch::async, [&] { return Train(1, plan, false); });
+    const Outcome chief = Train(0, plan, false);
+    EXPECT_TRUE(chief.status.ok()) << chief.status;
+    EXPECT_TRUE(other.get().status.ok());
+    EXPECT_GT(listener_->num_saves, 3);
+    EXPECT_EQ(listener_->num_changes, 0);
+  }
 }
 
 TEST_F(SyncReplicasTest, AWorkerThatComesAfterTheEndStopsAtOnce) {

@@ -64,6 +64,9 @@ std::unique_ptr<Optimizer> SyncReplicas(std::unique_ptr<Optimizer> optimizer,
 // nodes; of one for each group that keeps a replica there; and of one for each, in the same order, that says
 // whom its step waits for.
 inline constexpr char kSyncReplicasCollection[] = "sync_replicas";
+// Those of two nodes, for who saves the variables in the chief's process: the first one fails with
+// FailedPrecondition while an update is being applied, and none begins until the second one has run.
+inline constexpr char kPausesUpdatesCollection[] = "pauses_updates";
 enum class SyncReplicasNode {
   kLife,
   kUpdateNumber,

@@ -247,6 +247,8 @@ bool ReplicaGroup::IsServed(Waiter& waiter) {
   if (is_being_applied_) return false;
   if (waiter.kind == Kind::kAggregate) {
     if (static_cast<int64_t>(contributed_.size()) < NumRequired()) return false;
+    const auto driver = replicas_.find(waiter.identity.rank);
+    if (driver != replicas_.end() && driver->second.is_paused) return false;
     waiter.result = TakeAggregate(waiter);
     if (!waiter.result.ok()) end_ = waiter.result.status();  // of some variables the gradients are gone
     is_being_applied_ = true;
@@ -399,6 +401,26 @@ void ReplicaGroup::Leave(Identity identity, Leaving why) {
     EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind != Kind::kStay; },
            HasStopped(identity), &over);
     if (why == Leaving::kFinish) RecallFinished(StepOf(mark_), &over);
+    Serve(&over);
+  }
+  Finish(over);
+}
+
+absl::Status ReplicaGroup::Pause(int64_t rank) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = replicas_.find(rank);
+  if (found != replicas_.end()) found->second.is_paused = true;
+  if (!is_being_applied_ || !end_.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("step ", StepOf(mark_), " of ", spec_.name, " is just being applied"));
+}
+
+void ReplicaGroup::Resume(int64_t rank) {
+  Over over;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = replicas_.find(rank);
+    if (found != replicas_.end()) found->second.is_paused = false;
     Serve(&over);
   }
   Finish(over);

@@ -53,6 +53,10 @@
 // the next one begins at an earlier step, the stay ends with Aborted, and the replica counts as lost. So it
 // does when it says that it has finished only after that, and was not told of the earlier step.
 //
+// Pauses: while the chief saves, no step may be half applied. Its driver, of that rank, gets no new means
+// from Pause to Resume. One group pauses for all: a driver applies nothing before all groups have given it
+// their means, and releases no group before all is applied.
+//
 // One too many: unless a group is elastic there are at most num_replicas at a time. One more would be dropped
 // in every step without a word, and is refused. One that was lost or has left is not there.
 //
@@ -136,6 +140,10 @@ class ReplicaGroup final : public Resource {
   // Aborted when the group was reset since the aggregate of that mark. Once more is OK.
   absl::Status Release(int64_t mark);
   void Leave(Identity identity, Leaving why);
+  // FailedPrecondition while a step is being applied: it begins to pause all the same, and OK comes later.
+  // Also of a replica that has stopped. It lasts until Resume, or until another life of the rank comes.
+  absl::Status Pause(int64_t rank);
+  void Resume(int64_t rank);
   // `life`: the chief's. The same in all groups.
   void Reset(int64_t life, int64_t global_step);
   // Whom the present step waits for, for people: "step 143 waits for the gradients of worker 1, which has
@@ -186,6 +194,7 @@ class ReplicaGroup final : public Resource {
     int64_t told_step = 0;     // that it was told last
     int64_t end_step = 0;      // of one that has left: that of the group, or a later one that it was told
     bool has_stopped = false;  // it has said so
+    bool is_paused = false;    // its driver
     bool takes_part = false;   // it has contributed
     bool is_followed = false;  // it has left, and another rank has come since
   };

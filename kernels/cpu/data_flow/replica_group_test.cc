@@ -518,6 +518,38 @@ TEST_F(ReplicaGroupTest, WhatAReplicaGivesAfterItHasStoppedEndsIt) {
   }
 }
 
+// Otherwise a checkpoint of the chief could have half an update.
+TEST_F(ReplicaGroupTest, APausedDriverGetsNoMeans) {
+  Make(2, 1);
+  const auto stays = Begin(2);
+  const CallRef first = Aggregate(), waiting = Contribute(1, 1);
+  ASSERT_TRUE(first->is_over());
+  EXPECT_TRUE(absl::IsFailedPrecondition(group_->Pause(0))) << "it is being applied";
+  group_->Leave({0, 1}, Leaving::kStop);
+  EXPECT_TRUE(absl::IsFailedPrecondition(group_->Pause(0))) << "a stop does not end that";
+  ASSERT_TRUE(group_->Release(first->mark()).ok());
+  EXPECT_EQ(waiting->step(), 1);
+  EXPECT_TRUE(group_->Pause(0).ok());
+  Contribute(1, 1);
+  group_->Resume(0);
+
+  Make(2, 1);
+  const auto others = Begin(2);
+  EXPECT_TRUE(group_->Pause(0).ok());
+  const CallRef paused = Aggregate();
+  Contribute(1, 1);
+  EXPECT_FALSE(paused->is_over());
+  group_->Resume(0);
+  ASSERT_TRUE(paused->is_over());
+  ASSERT_TRUE(group_->Release(paused->mark()).ok());
+  // The pause of a session that was lost ends with it.
+  EXPECT_TRUE(group_->Pause(0).ok());
+  Stay(0, 2);
+  const CallRef next = Aggregate();
+  Contribute(1, 1);
+  EXPECT_TRUE(next->is_over());
+}
+
 TEST_F(ReplicaGroupTest, AReplicaTooManyIsRefused) {
   Make(2, 2, OnLoss::kWait);
   auto stays = Begin(2);
