@@ -71,7 +71,8 @@ class CheckpointSaver final : public Hook {
     // update that is still to be tried again: what is saved now would be restored as if it were a step.
     if (!is_first && !session.has_restored()) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
-    // That a listener wants to stop counts after steps only. Nobody applies updates yet.
+    // That a listener wants to stop counts after steps only.
+    // Nobody applies updates yet: the driver of synchronous replicas begins after this.
     const absl::Status saved = Save(session, step, /*is_training=*/false).status();
     return is_first ? saved : Tolerate(step, saved);
   }
