@@ -406,6 +406,29 @@ TEST_F(SyncReplicasTest, NoUpdateBeginsWhileTheChiefSaves) {
   }
 }
 
+// Two of three gradients would have made each step, and the third been dropped, without a word.
+TEST_F(SyncReplicasTest, AWorkerTooManyIsRefused) {
+  StartCluster(3);
+  std::atomic<int> num_steps{0};
+  std::atomic<bool> is_refused{false};
+  Plan plan = {.options = {.replicas_to_aggregate = 2}, .last_step = 1000000};
+  plan.before_step = [&](int worker, MonitoredSession& session) {
+    if (worker == 0) ++num_steps;
+    if (worker == 0 && is_refused) session.RequestStop();
+  };
+  auto chief = std::async(std::launch::async, [&] { return Train(0, plan, false); });
+  auto other = std::async(std::launch::async, [&] { return Train(1, plan, false); });
+  while (num_steps < 3) absl::SleepFor(absl::Milliseconds(1));  // now both are there
+  const Outcome third = Train(2, plan, false);
+  is_refused = true;
+  EXPECT_TRUE(absl::IsFailedPrecondition(third.status)) << third.status;
+  EXPECT_THAT(std::string(third.status.message()),
+              HasSubstr("worker 2 is one too many: 2 replicas are there"));
+  EXPECT_EQ(third.num_steps, 0);
+  chief.wait();
+  EXPECT_TRUE(other.get().status.ok());
+}
+
 TEST_F(SyncReplicasTest, AWorkerThatComesAfterTheEndStopsAtOnce) {
   StartCluster(3);
   const Plan plan = {.options = {.replicas_to_aggregate = 2, .total_num_replicas = 3}};

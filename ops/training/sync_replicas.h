@@ -9,8 +9,8 @@
 // once, and the global step has grown by one. With more replicas than are aggregated the first ones of a
 // step count and the others, its backup workers, are dropped.
 //
-// A step whose answer is lost is tried again with the same feeds. Its gradient may have counted, and counts in
-// the next step too when the first one was released meanwhile. A program that must not use a batch twice
+// A step whose answer is lost is tried again with the same feeds. Its gradient may have counted, and counts
+// in the next step too when the first one was released meanwhile. A program that must not use a batch twice
 // chooses its batch inside MonitoredSession::RunStepFn, by the global step.
 //
 // Of rows (ops/embedding.h) each is divided by how many replicas had it, as in TensorFlow.
