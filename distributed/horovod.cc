@@ -57,6 +57,12 @@ class ReplicatedOptimizer final : public Optimizer {
     WEIR_RETURN_IF_ERROR(status);
     return EndLocalStep(g, pass, {sums.added(), applied}, where);
   }
+  bool keeps_local_copies() const override {
+    return optimizer_ != nullptr && optimizer_->keeps_local_copies();
+  }
+  bool measures_staleness() const override {
+    return optimizer_ != nullptr && optimizer_->measures_staleness();
+  }
 
  private:
   // The wrapped optimizer updates.

@@ -331,6 +331,24 @@ TEST(LocalUpdateOptionsTest, WhatCannotBeIsRefused) {
               HasSubstr("is not in this graph"));
   EXPECT_THAT(refusal(DynSgd(nullptr)), HasSubstr("DynSgd: the optimizer is null"));
   EXPECT_THAT(refusal(DynSgd(descent()), false, false), HasSubstr("DynSgd: needs a global step"));
+  EXPECT_THAT(refusal(Downpour(DynSgd(descent()), {.n_push = 2, .n_fetch = 1})),
+              HasSubstr("Downpour: the wrapped optimizer (DynSgd) divides by the staleness of one step's"));
+  EXPECT_THAT(refusal(Downpour(DynSgd(descent()), {.n_push = 1, .n_fetch = 2})), HasSubstr("DynSgd"));
+  EXPECT_THAT(refusal(AccumulatedGradientNormalization(DynSgd(descent()), {.steps = 2})),
+              HasSubstr("AccumulatedGradientNormalization: the wrapped optimizer (DynSgd)"));
+}
+
+// Otherwise an update between the two would make them look older than they are.
+TEST(LocalUpdateOptionsTest, DynSgdReadsTheCountBeforeRows) {
+  GraphBuilder g(StandardOps());
+  const ModelVariable table = MakeVariable(g, "table", Tensor::FromSpan<float>({2, 1}, {1, 2}));
+  const ModelVariable step = GlobalStep(g);
+  const Output rows =
+      ResourceGather(g, table.handle, Const(g, Tensor::Vector<int32_t>({0})), DType::kFloat32);
+  const auto train =
+      DynSgd(std::make_unique<GradientDescent>(0.1))->Minimize(g, ReduceSum(g, Square(g, rows)), step);
+  ASSERT_TRUE(train.ok()) << train.status();
+  EXPECT_THAT(rows.node->control_inputs(), testing::Contains(step.value.node));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/server.h"
 #include "distributed/transport/fault/fault_transport.h"
@@ -26,7 +27,10 @@
 #include "ops/embedding.h"
 #include "ops/standard_ops.h"
 #include "ops/training/adam.h"
+#include "ops/training/downpour.h"
+#include "ops/training/elastic_averaging.h"
 #include "ops/training/gradient_descent.h"
+#include "ops/training/loss_scale_optimizer.h"
 #include "ops/variable.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/training_session.h"
@@ -79,6 +83,29 @@ struct Plan {
   bool is_killed = false;       // they do not end, but go without a word
   std::function<void(int worker, MonitoredSession& session)> before_step;
   std::function<void(int worker)> before_close;
+  std::string directory = "";  // of checkpoints, one in each step
+  bool is_asynchronous = false;
+};
+
+// Looks twice at all variables, some time apart.
+class StillnessListener final : public CheckpointSaverListener {
+ public:
+  explicit StillnessListener(std::vector<Output> values) : values_(std::move(values)) {}
+  absl::Status BeforeSave(Session& session, int64_t) override {
+    WEIR_ASSIGN_OR_RETURN(const auto first, session.Run({}, {values_.begin(), values_.end()}));
+    absl::SleepFor(absl::Milliseconds(50));
+    WEIR_ASSIGN_OR_RETURN(const auto second, session.Run({}, {values_.begin(), values_.end()}));
+    ++num_saves;
+    for (size_t i = 0; i < first.size(); ++i) {
+      if (first[i].ToString() != second[i].ToString()) ++num_changes;
+    }
+    return absl::OkStatus();
+  }
+
+  int num_saves = 0, num_changes = 0;
+
+ private:
+  const std::vector<Output> values_;
 };
 
 class SyncReplicasTest : public testing::Test {
@@ -128,6 +155,13 @@ class SyncReplicasTest : public testing::Test {
     options.is_chief = index == 0;
     options.hooks = {SyncReplicasHook(index == 0), StopAtStepHook({.last_step = plan.last_step})};
     options.stops_on_sigterm = false;
+    if (!plan.directory.empty() && index == 0) {
+      options.checkpoint_dir = plan.directory;
+      options.save_checkpoint_steps = 1;
+      options.save_checkpoints_asynchronously = plan.is_asynchronous;
+      listener_ = std::make_shared<StillnessListener>(model.values);
+      options.checkpoint_listeners = {listener_};
+    }
     WEIR_ASSIGN_OR_RETURN(const auto session, MonitoredTrainingSession(model.g, std::move(options)));
     const auto ends_early = plan.steps_of.find(index);
     const int64_t limit = ends_early == plan.steps_of.end() ? plan.last_step * 100 : ends_early->second;
@@ -189,6 +223,7 @@ class SyncReplicasTest : public testing::Test {
     return all;
   }
 
+  std::shared_ptr<StillnessListener> listener_;  // the chief's, where it saves
   std::unique_ptr<Transport> network_;
   std::unique_ptr<FaultTransport> first_ps_;  // that of ps 0
   ClusterSpec cluster_;
@@ -354,6 +389,46 @@ TEST_F(SyncReplicasTest, BackupWorkersAreNotWaitedFor) {
   EXPECT_GT(outcomes[2].num_steps, 1);
 }
 
+// The chief is not waited for: without a pause the driver goes on while it saves.
+TEST_F(SyncReplicasTest, NoUpdateBeginsWhileTheChiefSaves) {
+  for (const bool is_asynchronous : {false, true}) {
+    StartCluster(2);
+    Plan plan = {.options = {.replicas_to_aggregate = 1, .total_num_replicas = 2}, .last_step = 100000};
+    plan.directory = absl::StrCat(testing::TempDir(), "/still", is_asynchronous);
+    plan.is_asynchronous = is_asynchronous;
+    plan.steps_of = {{0, 5}};
+    auto other = std::async(std::launch::async, [&] { return Train(1, plan, false); });
+    const Outcome chief = Train(0, plan, false);
+    EXPECT_TRUE(chief.status.ok()) << chief.status;
+    EXPECT_TRUE(other.get().status.ok());
+    EXPECT_GT(listener_->num_saves, 3);
+    EXPECT_EQ(listener_->num_changes, 0);
+  }
+}
+
+// Two of three gradients would have made each step, and the third been dropped, without a word.
+TEST_F(SyncReplicasTest, AWorkerTooManyIsRefused) {
+  StartCluster(3);
+  std::atomic<int> num_steps{0};
+  std::atomic<bool> is_refused{false};
+  Plan plan = {.options = {.replicas_to_aggregate = 2}, .last_step = 1000000};
+  plan.before_step = [&](int worker, MonitoredSession& session) {
+    if (worker == 0) ++num_steps;
+    if (worker == 0 && is_refused) session.RequestStop();
+  };
+  auto chief = std::async(std::launch::async, [&] { return Train(0, plan, false); });
+  auto other = std::async(std::launch::async, [&] { return Train(1, plan, false); });
+  while (num_steps < 3) absl::SleepFor(absl::Milliseconds(1));  // now both are there
+  const Outcome third = Train(2, plan, false);
+  is_refused = true;
+  EXPECT_TRUE(absl::IsFailedPrecondition(third.status)) << third.status;
+  EXPECT_THAT(std::string(third.status.message()),
+              HasSubstr("worker 2 is one too many: 2 replicas are there"));
+  EXPECT_EQ(third.num_steps, 0);
+  chief.wait();
+  EXPECT_TRUE(other.get().status.ok());
+}
+
 TEST_F(SyncReplicasTest, AWorkerThatComesAfterTheEndStopsAtOnce) {
   StartCluster(3);
   const Plan plan = {.options = {.replicas_to_aggregate = 2, .total_num_replicas = 3}};
@@ -437,6 +512,31 @@ TEST_F(SyncReplicasTest, MistakesAreNamed) {
   EXPECT_THAT(error(sgd(), {.replicas_to_aggregate = 3, .total_num_replicas = 2}),
               HasSubstr("total_num_replicas is 2, less than the replicas_to_aggregate 3"));
   EXPECT_THAT(error(sgd(), {}, false), HasSubstr("SyncReplicas: needs a global step"));
+  EXPECT_THAT(error(Downpour(sgd(), {}), {}),
+              HasSubstr("SyncReplicas: the wrapped optimizer trains local copies"));
+  EXPECT_THAT(error(std::make_unique<ElasticAveraging>(ElasticAveragingOptions()), {}),
+              HasSubstr("trains local copies"));
+  EXPECT_THAT(error(std::make_unique<LossScaleOptimizer>(Downpour(sgd(), {}), DynamicLossScale()), {}),
+              HasSubstr("trains local copies"));
+  EXPECT_EQ(error(std::make_unique<LossScaleOptimizer>(GradientDescent(0.1), DynamicLossScale()), {}), "");
+  const auto within = [&](const std::function<std::unique_ptr<Optimizer>(std::unique_ptr<Optimizer>)>& wrap) {
+    GraphBuilder g(StandardOps());
+    const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(1.0f));
+    const ModelVariable step = GlobalStep(g);
+    const absl::Status status = wrap(SyncReplicas(sgd(), {}))->Minimize(g, Square(g, w.value), step).status();
+    EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(within([](auto sync) { return Downpour(std::move(sync), {}); }),
+              HasSubstr("SyncReplicas: must be the outermost optimizer"));
+  EXPECT_THAT(within([](auto sync) {
+                return std::make_unique<LossScaleOptimizer>(std::move(sync), DynamicLossScale());
+              }),
+              HasSubstr("SyncReplicas: must be the outermost optimizer"));
+  EXPECT_EQ(within([](auto sync) {
+              return std::make_unique<LossScaleOptimizer>(std::move(sync), FixedLossScale{2});
+            }),
+            "");
 
   GraphBuilder g(StandardOps());
   const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(1.0f));

@@ -136,7 +136,8 @@ std::vector<OpDef> ReplicasOps() {
                     "Takes a replica out of its group: it stops (a loss), has come to its end and stays "
                     "(FINISH) or goes (END), or closes the group.",
                 .inputs = {"handle: resource", "identity: int64"},
-                .attrs = {"why: {'STOP', 'FINISH', 'END', 'CLOSE'}"},
+                // PAUSE and RESUME are of its driver alone.
+                .attrs = {"why: {'STOP', 'FINISH', 'END', 'CLOSE', 'PAUSE', 'RESUME'}"},
                 .infer_shapes = ReplicaShape}),
       Stateful({.name = "WeirReplicaAwaited",
                 .summary = "Says whom the present step of a group waits for; empty while nobody waits.",

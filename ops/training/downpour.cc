@@ -33,6 +33,10 @@ class LocalSteps final : public Optimizer {
                                                                     SourceLocation where) override;
   absl::StatusOr<Node*> ApplyGradients(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients,
                                        const ModelVariable& global_step, SourceLocation where) override;
+  bool keeps_local_copies() const override { return true; }
+  bool measures_staleness() const override {
+    return optimizer_ != nullptr && optimizer_->measures_staleness();
+  }
 
  private:
   // The wrapped optimizer updates.
@@ -56,6 +60,12 @@ absl::Status LocalSteps::Check(GraphBuilder& g, SourceLocation where) const {
   const int64_t least = std::min(exchange_.push_period, exchange_.fetch_period);
   if (least < 1) {
     return Fail(g, absl::StrCat("the steps between two exchanges must be at least 1, are ", least), where);
+  }
+  if (optimizer_->measures_staleness() && std::max(exchange_.push_period, exchange_.fetch_period) > 1) {
+    return Fail(g,
+                "the wrapped optimizer (DynSgd) divides by the staleness of one step's gradient, and what is "
+                "pushed here is of several steps, or of values that were fetched in an earlier one",
+                where);
   }
   exchange_.learning_rate.Check(g, name(), "learning_rate", where);
   return g.status();

@@ -33,8 +33,8 @@ struct DownpourOptions {
   int64_t n_fetch = 5;                  // at least 1
 };
 
-// `optimizer` is the center's. InvalidArgument, when it is used, for options out of range or a null
-// optimizer.
+// `optimizer` is the center's. InvalidArgument, when it is used, for options out of range, a null
+// optimizer, or DynSgd with n_push or n_fetch above 1: what is pushed then has no one staleness.
 std::unique_ptr<Optimizer> Downpour(std::unique_ptr<Optimizer> optimizer, const DownpourOptions& options);
 
 struct AccumulatedGradientOptions {

@@ -1,9 +1,11 @@
 #include "ops/training/dyn_sgd.h"
 
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "ops/standard_ops.h"
@@ -36,6 +38,10 @@ class StalenessAware final : public Optimizer {
     WEIR_RETURN_IF_ERROR(g.status());
     return optimizer_->ApplyGradients(g, scaled, global_step, where);
   }
+  bool keeps_local_copies() const override {
+    return optimizer_ != nullptr && optimizer_->keeps_local_copies();
+  }
+  bool measures_staleness() const override { return true; }
 
  private:
   // The wrapped optimizer updates.
@@ -49,6 +55,25 @@ class StalenessAware final : public Optimizer {
     return g.ok() && optimizer_ == nullptr ? Fail(g, "the optimizer is null", where) : g.status();
   }
 
+  // Nothing that is read is newer than the count. Where the variable is elsewhere that would cost a trip.
+  static void ReadAfterCount(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients,
+                             Node* count) {
+    std::set<const Node*> values, handles;
+    for (const auto& [gradient, variable] : gradients) {
+      if (IsNull(gradient)) continue;
+      values.insert(variable.value.node);
+      handles.insert(variable.handle.node);
+    }
+    const int num_nodes = g.graph().num_nodes();
+    for (int id = 0; id < num_nodes; ++id) {
+      Node* const node = g.graph().node(id);
+      const bool reads_rows = absl::StartsWith(node->op_name(), "ResourceGather") && node->num_inputs() > 0 &&
+                              handles.contains(node->inputs()[0].node);
+      if (!reads_rows && !values.contains(node)) continue;
+      if (node->requested_device() == count->requested_device()) g.graph().AddControlInput(node, count);
+    }
+  }
+
   // On the counter's device.
   static Output StalenessPlusOne(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients,
                                  const ModelVariable& global_step, SourceLocation where) {
@@ -57,12 +82,8 @@ class StalenessAware final : public Optimizer {
       if (IsNull(gradient)) continue;
       const auto* const rows = std::get_if<IndexedSlices>(&gradient);
       computed.push_back(rows != nullptr ? rows->values.node : std::get<Output>(gradient).node);
-      // Nothing that is read is newer than the count. Where the variable is elsewhere that would cost a trip.
-      const Node* const value = variable.value.node;
-      if (value != nullptr && value->requested_device() == global_step.value.node->requested_device()) {
-        g.graph().AddControlInput(variable.value.node, global_step.value.node);
-      }
     }
+    ReadAfterCount(g, gradients, global_step.value.node);
     const auto beside_counter = g.ColocationScope(global_step.handle.node);
     Output now;
     {

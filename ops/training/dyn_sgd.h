@@ -8,6 +8,10 @@
 // reads and the moment when its gradients are there; updates that are applied while it is looked up are not
 // counted. With one worker nothing changes.
 //
+// The global step is read before the variables of its own task. A variable of another task may be read before
+// or after it, and a gradient then counts as fresher or staler than it is, by what was applied in between:
+// an order between tasks would cost a trip to one of them in each step.
+//
 // Rows (ops/embedding.h) are divided likewise. Thread safety: none.
 #pragma once
 
@@ -17,7 +21,8 @@
 
 namespace weir {
 
-// InvalidArgument, when it is used, for a null optimizer, or without a global step.
+// InvalidArgument, when it is used, for a null optimizer, or without a global step. Downpour and
+// AccumulatedGradientNormalization may wrap it only where they push and fetch in every step.
 std::unique_ptr<Optimizer> DynSgd(std::unique_ptr<Optimizer> optimizer);
 
 }  // namespace weir

@@ -46,6 +46,7 @@ class ElasticAveraging final : public Optimizer {
   absl::StatusOr<Node*> ApplyGradients(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients,
                                        const ModelVariable& global_step = {},
                                        SourceLocation where = SourceLocation::Current()) override;
+  bool keeps_local_copies() const override { return true; }
 
  private:
   Node* Update(GraphBuilder&, const ModelVariable&, Output) override {

@@ -49,6 +49,12 @@ class LossScaleOptimizer final : public Optimizer {
   absl::StatusOr<Node*> ApplyGradients(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients,
                                        const ModelVariable& global_step = {},
                                        SourceLocation where = SourceLocation::Current()) override;
+  bool keeps_local_copies() const override {
+    return optimizer_ != nullptr && optimizer_->keeps_local_copies();
+  }
+  bool measures_staleness() const override {
+    return optimizer_ != nullptr && optimizer_->measures_staleness();
+  }
 
   // The scale of a step, a float scalar; null before the first call of ComputeGradients or ApplyGradients.
   Output loss_scale() const { return scale_; }

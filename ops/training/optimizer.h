@@ -94,6 +94,14 @@ class Optimizer {
                                                const ModelVariable& global_step = {},
                                                SourceLocation where = SourceLocation::Current());
 
+  // What decides whether another optimizer may wrap this one; of a wrapper that of what it wraps.
+  //
+  // The model reads copies of a worker's own (ops/training/local_copies.h), which ApplyGradients moves.
+  virtual bool keeps_local_copies() const { return false; }
+  // ApplyGradients asks how old the values are that the step has read, and takes it that its gradients are of
+  // this step alone.
+  virtual bool measures_staleness() const { return false; }
+
  protected:
   // `name` is the train op's ("Adam") and begins the names of the update ops
   // ("Adam/update_dense/kernel/...").

@@ -68,6 +68,11 @@ class SyncReplicasOptimizer final : public Optimizer {
 
 absl::Status SyncReplicasOptimizer::CheckOptions() const {
   if (optimizer_ == nullptr) return absl::InvalidArgumentError("the optimizer is null");
+  if (optimizer_->keeps_local_copies()) {
+    return absl::InvalidArgumentError(
+        "the wrapped optimizer trains local copies, one in each worker, and the chief alone applies what is "
+        "averaged: the copies of the others would never move");
+  }
   if (options_.replicas_to_aggregate < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("replicas_to_aggregate must be at least 1, is ", options_.replicas_to_aggregate));
@@ -237,6 +242,15 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
   {
     const auto scope = g.NameScope(kName);
     fed = MakeFed(g, where);
+    if (g.ok() && !fed.life.node->control_inputs().empty()) {
+      // The chief's driver would do that as well, and all others wait for it in their steps.
+      g.SetError(absl::InvalidArgumentError(absl::StrCat(
+                     name(),
+                     ": must be the outermost optimizer, and outside of control scopes: here all that "
+                     "it adds would wait for '",
+                     fed.life.node->control_inputs()[0]->name(), "'")),
+                 where);
+    }
     identity = g.AddOp("WeirReplicaIdentity", {fed.life}, {}, "identity", where);
     for (Shard& shard : shards) MakeGroup(g, gradients, identity, fed.update, shard, where);
   }
@@ -287,6 +301,16 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
       {SyncReplicasNode::kFinish, leave("finish", "FINISH")},
       {SyncReplicasNode::kEnd, leave("end", "END")},
       {SyncReplicasNode::kClose, leave("close", "CLOSE")}};
+  // One group pauses for all. The rank alone says whose driver: nothing need be fed.
+  const std::vector<Shard> first = {shards[0]};
+  const Output chief =
+      g.AddOp("WeirReplicaIdentity", {Const(g, int64_t{0}, {}, where)}, {}, "chief_in_any_life", where);
+  const auto of_driver = [&](const char* name, const char* why) {
+    const auto operands = [&](const Shard& shard) { return std::vector<InputArg>{shard.group, chief}; };
+    return OnEach(g, first, "WeirReplicaLeave", name, operands, {{"why", std::string(why)}}, where)[0];
+  };
+  Node* const pause = of_driver("pause", "PAUSE");
+  Node* const resume = of_driver("resume", "RESUME");
   const std::vector<Node*> stays = OnEach(g, shards, "WeirReplicaStay", "stay", self, {}, where);
   const auto group = [](const Shard& shard) { return std::vector<InputArg>{shard.group}; };
   const std::vector<Node*> awaited = OnEach(g, shards, "WeirReplicaAwaited", "awaited", group, {}, where);
@@ -295,6 +319,7 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
   for (const auto& [what, node] : nodes) names.push_back(node->name());
   for (Node* const stay : stays) names.push_back(stay->name());
   for (Node* const node : awaited) names.push_back(node->name());
+  g.graph().collections()[kPausesUpdatesCollection] = {pause->name(), resume->name()};
   g.graph().collections()["train_op"] = {train->name()};
   return train;
 }

@@ -9,6 +9,10 @@
 // once, and the global step has grown by one. With more replicas than are aggregated the first ones of a
 // step count and the others, its backup workers, are dropped.
 //
+// A step whose answer is lost is tried again with the same feeds. Its gradient may have counted, and counts
+// in the next step too when the first one was released meanwhile. A program that must not use a batch twice
+// chooses its batch inside MonitoredSession::RunStepFn, by the global step.
+//
 // Of rows (ops/embedding.h) each is divided by how many replicas had it, as in TensorFlow.
 //
 // How it works: each task with variables has a group (kernels/cpu/data_flow/replica_group.h) that holds the
@@ -48,7 +52,10 @@ struct SyncReplicasOptions {
 };
 
 // Its ApplyGradients needs a global step. Errors, beside those of `optimizer`: InvalidArgument for options
-// out of range, a null optimizer, no global step, or a second SyncReplicas in one graph. The step fails with
+// out of range, a null optimizer or one that trains local copies (Downpour, ElasticAveraging), no global
+// step, a second SyncReplicas in one graph, or a control scope around it: it must be the outermost optimizer,
+// for what LossScaleOptimizer (with a dynamic scale) or Downpour do only in some steps is not for the chief's
+// thread. It may wrap LossScaleOptimizer. The step fails with
 // an unfed placeholder where the session has no SyncReplicasHook.
 std::unique_ptr<Optimizer> SyncReplicas(std::unique_ptr<Optimizer> optimizer,
                                         const SyncReplicasOptions& options);
@@ -57,6 +64,9 @@ std::unique_ptr<Optimizer> SyncReplicas(std::unique_ptr<Optimizer> optimizer,
 // nodes; of one for each group that keeps a replica there; and of one for each, in the same order, that says
 // whom its step waits for.
 inline constexpr char kSyncReplicasCollection[] = "sync_replicas";
+// Those of two nodes, for who saves the variables in the chief's process: the first one fails with
+// FailedPrecondition while an update is being applied, and none begins until the second one has run.
+inline constexpr char kPausesUpdatesCollection[] = "pauses_updates";
 enum class SyncReplicasNode {
   kLife,
   kUpdateNumber,

@@ -172,8 +172,25 @@ void UpdateLedger::BeginRestore(uint64_t id, uint64_t life) {
   restore_ = {.id = id, .life = life, .is_under_way = true};
   ++era_;
   absl::MutexLock lock(&mutex_);
-  writers_.clear();
+  absl::erase_if(writers_, [](const auto& known) {
+    absl::MutexLock writer_lock(&known.second->mutex);
+    return known.second->ForgetVariables();
+  });
   restored_ = AppliedUpdates();
+}
+
+bool UpdateLedger::Writer::ForgetVariables() {
+  size_t num_left = 0;
+  absl::erase_if(steps, [&num_left](auto& step) {
+    Marks& marks = step.second;
+    absl::erase_if(marks, [](const auto& mark) {
+      return IsUpdateOfVariable(mark.first) || mark.second.num_applied == 0;
+    });
+    if (!marks.empty()) num_left += 1 + marks.size();
+    return marks.empty();
+  });
+  num_marks = num_left;
+  return steps.empty();
 }
 
 absl::Status UpdateLedger::EndRestore(uint64_t id, absl::string_view applied) {

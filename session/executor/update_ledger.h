@@ -7,17 +7,19 @@
 // that step skips what is marked and does the rest. An attempt that comes when its step is settled does
 // nothing any more.
 //
-// A restore, or an initialisation, sets the variables to other values: what was applied before counts as not
-// applied. Between BeginRestore and EndRestore numbered steps are refused, however long that takes, and steps
-// that began before are refused afterwards too: what they would apply was computed from values that are gone.
-// They end with Aborted, from which a MonitoredSession recovers (IsRefusedByRestore says which). When a later
-// life of who restores is there, the restore is given up, and steps are run again: what they find is what a
-// new chief will set anew. One that is only silent may come back and end its restore.
+// A restore, or an initialisation, sets the variables to other values: what was applied to them before counts
+// as not applied. What steps have put into accumulators and tables of a worker that was not lost is still
+// there, and stays marked. Between BeginRestore and EndRestore numbered steps are refused, however long that
+// takes, and steps that began before are refused afterwards too: what they would apply was computed from
+// values that are gone. They end with Aborted, from which a MonitoredSession recovers (IsRefusedByRestore
+// says which). When a later life of who restores is there, the restore is given up, and steps are run again:
+// what they find is what a new chief will set anew. One that is only silent may come back and end its
+// restore.
 //
 // A checkpoint has the marks too, of the moment at which its values were read: Capture. After a restore they
 // are known again, so a step that the checkpoint contains, and whose answer was lost with this worker, is not
 // applied again to it. Only those of variables: no checkpoint contains what steps have put into accumulators
-// and tables, so that is done again.
+// and tables, so that is done again where it was lost.
 //
 // Bounds: a writer's marks are freed when it says that the step is settled; kMaxMarks of it at once. Of more
 // than kMaxWriters those whose last step is longest ago are forgotten.
@@ -70,6 +72,9 @@ class UpdateLedger {
     int64_t settled_below ABSL_GUARDED_BY(mutex) = INT64_MIN;
     size_t num_marks ABSL_GUARDED_BY(mutex) = 0;  // in all steps, each of which counts as one more
     absl::flat_hash_map<int64_t, Marks> steps ABSL_GUARDED_BY(mutex);
+
+    // Whether nothing is left. While no update is under way.
+    bool ForgetVariables() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   };
 
  public:

@@ -172,6 +172,39 @@ TEST_F(UpdateLedgerTest, ARestoreIsGivenUpWithTheLifeOfItsChief) {
   EXPECT_TRUE(ledger_.EndRestore(6).ok());
 }
 
+// A restore sets variables alone: an accumulator on a task that was not lost still has what it was given.
+TEST_F(UpdateLedgerTest, ARestoreLeavesWhatAccumulatorsHave) {
+  constexpr uint64_t kOther = kUpdate + 1;
+  ASSERT_FALSE(IsUpdateOfVariable(kOther));
+  UpdateLedger::Attempt before = Begin(1);
+  EXPECT_TRUE(Count(before).ok());
+  EXPECT_TRUE(Count(before, kOther).ok());
+  ledger_.BeginRestore(5, kChief);
+  ASSERT_TRUE(ledger_.EndRestore(5).ok());
+  EXPECT_TRUE(absl::IsAborted(Count(before, kOther + 2))) << "from values that are gone";
+  UpdateLedger::Attempt again = Begin(1);
+  EXPECT_TRUE(Count(again, kOther).ok());
+  EXPECT_EQ(num_applied_, 2) << "it has it";
+  EXPECT_TRUE(Count(again).ok());
+  EXPECT_EQ(num_applied_, 3) << "its value is another one";
+  UpdateLedger::Attempt next = Begin(2, /*settled_below=*/2);
+  EXPECT_TRUE(absl::IsAborted(Count(again, kOther)));
+}
+
+// Each restore takes away marks, and they are counted: a writer that is tried again over and over is not
+// refused.
+TEST_F(UpdateLedgerTest, MarksThatARestoreTakesAwayAreFree) {
+  constexpr int64_t kMany = UpdateLedger::kMaxMarks / 4;
+  for (uint64_t restore = 1; restore <= 8; ++restore) {
+    UpdateLedger::Attempt attempt = Begin(1);
+    for (int64_t i = 0; i < kMany; ++i) ASSERT_TRUE(Count(attempt, kUpdate + 2 * i).ok());
+    Begin(2);
+    ledger_.BeginRestore(restore, kChief);
+    ASSERT_TRUE(ledger_.EndRestore(restore).ok());
+    Begin(static_cast<int64_t>(2 + restore));
+  }
+}
+
 // One call of a training loop may be an epoch.
 // A checkpoint has none of the accumulators and tables that steps change.
 TEST_F(UpdateLedgerTest, OnlyUpdatesOfVariablesAreCaptured) {
@@ -182,9 +215,10 @@ TEST_F(UpdateLedgerTest, OnlyUpdatesOfVariablesAreCaptured) {
   EXPECT_TRUE(Count(saved).ok());
   EXPECT_TRUE(Count(saved, kOther).ok());
   const std::string text = ledger_.Capture([] {});
-  ledger_.BeginRestore(5, kChief);
-  ASSERT_TRUE(ledger_.EndRestore(5, text).ok());
-  UpdateLedger::Attempt again = Begin(1);
+  UpdateLedger restarted;
+  restarted.BeginRestore(5, kChief);
+  ASSERT_TRUE(restarted.EndRestore(5, text).ok());
+  UpdateLedger::Attempt again = *restarted.BeginStep({kWriter, 1, 0});
   EXPECT_TRUE(Count(again).ok());
   EXPECT_EQ(num_applied_, 2);
   EXPECT_TRUE(Count(again, kOther).ok());

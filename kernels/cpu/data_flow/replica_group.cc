@@ -79,12 +79,12 @@ void ReplicaGroup::Submit(WaiterRef waiter) {
     absl::MutexLock lock(&mutex_);
     if (waiter->is_over) return;  // cancelled meanwhile
     waiter->on_cancel = on_cancel;
-    if (waiter->kind == Kind::kStay) BeginStay(*waiter, &over);
     if (waiter->kind == Kind::kAggregate) {
       EndAll([](const Waiter& other) { return other.kind == Kind::kAggregate; },
              absl::AbortedError("another driver waits for the aggregate"), &over);
     }
     waiters_.push_back(waiter);
+    if (waiter->kind == Kind::kStay) BeginStay(waiter, &over);
     if (waiter->kind == Kind::kAggregate) BeginAggregate(waiter, &over);
     if (waiter->kind == Kind::kContribute) BeginContribution(waiter, &over);
     Serve(&over);
@@ -92,13 +92,23 @@ void ReplicaGroup::Submit(WaiterRef waiter) {
   Finish(over);
 }
 
-void ReplicaGroup::BeginStay(const Waiter& waiter, Over* over) {
-  const Identity self = waiter.identity;
+void ReplicaGroup::BeginStay(const WaiterRef& waiter, Over* over) {
+  const Identity self = waiter->identity;
   EndAll(
       [self](const Waiter& other) {
         return other.identity.rank == self.rank && other.identity.life != self.life;
       },
       absl::AbortedError(absl::StrCat("another life of ", ReplicaName(self.rank), " has come")), over);
+  const int64_t num_others = std::count_if(replicas_.begin(), replicas_.end(), [self](const auto& entry) {
+    return entry.second.state == State::kPresent && entry.first != self.rank;
+  });
+  if (spec_.min_replicas == 0 && num_others >= spec_.num_replicas) {
+    return End(*waiter,
+               absl::FailedPreconditionError(absl::StrCat(
+                   ReplicaName(self.rank), " is one too many: ", num_others, " replicas are there, and ",
+                   spec_.name, " is a group of ", spec_.num_replicas, " (total_num_replicas)")),
+               over);
+  }
   if (!replicas_.contains(self.rank)) {
     const auto ended = std::find_if(replicas_.begin(), replicas_.end(), [](const auto& entry) {
       return entry.second.state == State::kLeft && !entry.second.is_followed;
@@ -112,10 +122,10 @@ void ReplicaGroup::BeginStay(const Waiter& waiter, Over* over) {
 void ReplicaGroup::BeginAggregate(const WaiterRef& waiter, Over* over) {
   const Replica* const replica = Find(waiter->identity);
   if (replica == nullptr || replica->state == State::kPresent || is_closed_ || !end_.ok()) return;
-  EndAll([&waiter](const Waiter& other) { return &other == waiter.get(); },
-         absl::AbortedError(absl::StrCat("this life of ", ReplicaName(waiter->identity.rank),
-                                         " has left the group, or was lost")),
-         over);
+  End(*waiter,
+      absl::AbortedError(absl::StrCat("this life of ", ReplicaName(waiter->identity.rank),
+                                      " has left the group, or was lost")),
+      over);
 }
 
 ReplicaGroup::Replica* ReplicaGroup::Find(Identity identity) {
@@ -126,15 +136,15 @@ ReplicaGroup::Replica* ReplicaGroup::Find(Identity identity) {
 void ReplicaGroup::BeginContribution(const WaiterRef& waiter, Over* over) {
   Replica* const replica = Find(waiter->identity);
   if (replica != nullptr) replica->takes_part = true;
-  const auto is_it = [&waiter](const Waiter& other) { return &other == waiter.get(); };
   if (replica != nullptr && replica->state == State::kLeft) {
-    return EndAll(is_it, Answer{.mark = mark_, .gradients = {}}, over);
+    return End(*waiter, Answer{.mark = mark_, .gradients = {}}, over);
   }
+  if (replica != nullptr && replica->has_stopped) return End(*waiter, HasStopped(waiter->identity), over);
   if (replica == nullptr || replica->state != State::kPresent) {
-    return EndAll(is_it,
-                  absl::AbortedError(absl::StrCat("this life of ", ReplicaName(waiter->identity.rank),
-                                                  " is not in the group")),
-                  over);
+    return End(*waiter,
+               absl::AbortedError(
+                   absl::StrCat("this life of ", ReplicaName(waiter->identity.rank), " is not in the group")),
+               over);
   }
   waiter->is_of_this_step = mark_ != 0 && waiter->identity.mark == mark_;
   const bool counts =
@@ -142,8 +152,7 @@ void ReplicaGroup::BeginContribution(const WaiterRef& waiter, Over* over) {
   if (counts && end_.ok() && !is_closed_) Add(waiter);
   waiter->gradients.clear();
   if (waiter->result.ok()) return;
-  const absl::StatusOr<Answer> result = waiter->result;
-  EndAll([&waiter](const Waiter& other) { return &other == waiter.get(); }, result, over);
+  End(*waiter, absl::StatusOr<Answer>(waiter->result), over);
 }
 
 void ReplicaGroup::Add(const WaiterRef& waiter) {
@@ -161,6 +170,10 @@ void ReplicaGroup::Add(const WaiterRef& waiter) {
     end_ = sums_[i].Add(waiter->identity.rank, waiter->gradients[i], memory);
   }
   contributed_.insert(waiter->identity.rank);
+}
+
+absl::Status ReplicaGroup::HasStopped(Identity identity) {
+  return absl::OutOfRangeError(absl::StrCat(ReplicaName(identity.rank), " ends, and waits no more"));
 }
 
 // ---- When it is over ----
@@ -234,6 +247,8 @@ bool ReplicaGroup::IsServed(Waiter& waiter) {
   if (is_being_applied_) return false;
   if (waiter.kind == Kind::kAggregate) {
     if (static_cast<int64_t>(contributed_.size()) < NumRequired()) return false;
+    const auto driver = replicas_.find(waiter.identity.rank);
+    if (driver != replicas_.end() && driver->second.is_paused) return false;
     waiter.result = TakeAggregate(waiter);
     if (!waiter.result.ok()) end_ = waiter.result.status();  // of some variables the gradients are gone
     is_being_applied_ = true;
@@ -267,6 +282,10 @@ void ReplicaGroup::EndAll(const std::function<bool(const Waiter&)>& which,
     over->push_back(std::move(*waiter));
     waiters_.erase(waiter);
   }
+}
+
+void ReplicaGroup::End(const Waiter& waiter, const absl::StatusOr<Answer>& result, Over* over) {
+  EndAll([&waiter](const Waiter& other) { return &other == &waiter; }, result, over);
 }
 
 void ReplicaGroup::EndContributions(Over* over) {
@@ -361,6 +380,7 @@ void ReplicaGroup::Leave(Identity identity, Leaving why) {
     if (Replica* const replica = Find(identity)) {
       if (why == Leaving::kStop) {
         NoteLoss(identity.rank, *replica);
+        replica->has_stopped = true;
       } else {
         replica->state = State::kLeft;
         replica->end_step =
@@ -379,9 +399,28 @@ void ReplicaGroup::Leave(Identity identity, Leaving why) {
              Answer{.mark = mark_, .gradients = {}}, &over);
     }
     EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind != Kind::kStay; },
-           absl::OutOfRangeError(absl::StrCat(ReplicaName(identity.rank), " ends, and waits no more")),
-           &over);
+           HasStopped(identity), &over);
     if (why == Leaving::kFinish) RecallFinished(StepOf(mark_), &over);
+    Serve(&over);
+  }
+  Finish(over);
+}
+
+absl::Status ReplicaGroup::Pause(int64_t rank) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = replicas_.find(rank);
+  if (found != replicas_.end()) found->second.is_paused = true;
+  if (!is_being_applied_ || !end_.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("step ", StepOf(mark_), " of ", spec_.name, " is just being applied"));
+}
+
+void ReplicaGroup::Resume(int64_t rank) {
+  Over over;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = replicas_.find(rank);
+    if (found != replicas_.end()) found->second.is_paused = false;
     Serve(&over);
   }
   Finish(over);

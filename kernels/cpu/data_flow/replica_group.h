@@ -53,10 +53,17 @@
 // the next one begins at an earlier step, the stay ends with Aborted, and the replica counts as lost. So it
 // does when it says that it has finished only after that, and was not told of the earlier step.
 //
-// Errors of what waits: OutOfRange when the replica itself stops, and of what joins or aggregates when it
-// ends or the group is closed; Cancelled when its step ends; Aborted when another life of the same rank has
-// come, a group was reset under its driver, or the replica had stopped before; FailedPrecondition after a
-// loss with kFail.
+// Pauses: while the chief saves, no step may be half applied. Its driver, of that rank, gets no new means
+// from Pause to Resume. One group pauses for all: a driver applies nothing before all groups have given it
+// their means, and releases no group before all is applied.
+//
+// One too many: unless a group is elastic there are at most num_replicas at a time. One more would be dropped
+// in every step without a word, and is refused. One that was lost or has left is not there.
+//
+// Errors of what waits: OutOfRange when the replica itself stops, of a contribution also when it has stopped
+// before, and of what joins or aggregates when it ends or the group is closed; Cancelled when its step ends;
+// Aborted when another life of the same rank has come, a group was reset under its driver, or the driver's
+// replica had stopped before; FailedPrecondition after a loss with kFail, and of one that is too many.
 //
 // Thread safety: all methods. What waits keeps the group alive.
 #pragma once
@@ -133,6 +140,10 @@ class ReplicaGroup final : public Resource {
   // Aborted when the group was reset since the aggregate of that mark. Once more is OK.
   absl::Status Release(int64_t mark);
   void Leave(Identity identity, Leaving why);
+  // FailedPrecondition while a step is being applied: it begins to pause all the same, and OK comes later.
+  // Also of a replica that has stopped. It lasts until Resume, or until another life of the rank comes.
+  absl::Status Pause(int64_t rank);
+  void Resume(int64_t rank);
   // `life`: the chief's. The same in all groups.
   void Reset(int64_t life, int64_t global_step);
   // Whom the present step waits for, for people: "step 143 waits for the gradients of worker 1, which has
@@ -182,12 +193,14 @@ class ReplicaGroup final : public Resource {
     State state = State::kPresent;
     int64_t told_step = 0;     // that it was told last
     int64_t end_step = 0;      // of one that has left: that of the group, or a later one that it was told
+    bool has_stopped = false;  // it has said so
+    bool is_paused = false;    // its driver
     bool takes_part = false;   // it has contributed
     bool is_followed = false;  // it has left, and another rank has come since
   };
 
   void Submit(WaiterRef waiter);
-  void BeginStay(const Waiter& waiter, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginStay(const WaiterRef& waiter, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginAggregate(const WaiterRef& waiter, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginContribution(const WaiterRef& waiter, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Add(const WaiterRef& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -206,6 +219,9 @@ class ReplicaGroup final : public Resource {
   // Ends the waiters that `which` is true for.
   void EndAll(const std::function<bool(const Waiter&)>& which, const absl::StatusOr<Answer>& result,
               Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(const Waiter& waiter, const absl::StatusOr<Answer>& result, Over* over)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static absl::Status HasStopped(Identity identity);
   // Tells every replica that has contributed of the present step.
   void EndContributions(Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteLoss(int64_t rank, Replica& replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

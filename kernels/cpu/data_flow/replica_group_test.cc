@@ -501,6 +501,77 @@ TEST_F(ReplicaGroupTest, AReplicaThatStopsWaitsNoMore) {
   EXPECT_TRUE(aggregate->is_over()) << "what it has contributed counts";
 }
 
+// SIGTERM comes while it computes: what it has done is saved, and no session is made anew.
+TEST_F(ReplicaGroupTest, WhatAReplicaGivesAfterItHasStoppedEndsIt) {
+  for (const OnLoss on_loss : {OnLoss::kShrink, OnLoss::kWait, OnLoss::kFail}) {
+    Make(2, 2, on_loss);
+    const auto stays = Begin(2);
+    stays[0]->cancellation.Cancel(absl::CancelledError("stopped"));
+    group_->Leave({0, 1}, Leaving::kStop);
+    EXPECT_EQ(Contribute(0, 1)->code(), absl::StatusCode::kOutOfRange);
+    EXPECT_EQ(Contribute(0, 1, 2)->code(), absl::StatusCode::kAborted) << "another life";
+    Stay(0, 2);
+    EXPECT_FALSE(Contribute(0, 1, 2)->answer.value_or(Answer()).status().code() ==
+                 absl::StatusCode::kOutOfRange)
+        << "it has not stopped";
+    EXPECT_EQ(Contribute(0, 1)->code(), absl::StatusCode::kAborted) << "the life before";
+  }
+}
+
+// Otherwise a checkpoint of the chief could have half an update.
+TEST_F(ReplicaGroupTest, APausedDriverGetsNoMeans) {
+  Make(2, 1);
+  const auto stays = Begin(2);
+  const CallRef first = Aggregate(), waiting = Contribute(1, 1);
+  ASSERT_TRUE(first->is_over());
+  EXPECT_TRUE(absl::IsFailedPrecondition(group_->Pause(0))) << "it is being applied";
+  group_->Leave({0, 1}, Leaving::kStop);
+  EXPECT_TRUE(absl::IsFailedPrecondition(group_->Pause(0))) << "a stop does not end that";
+  ASSERT_TRUE(group_->Release(first->mark()).ok());
+  EXPECT_EQ(waiting->step(), 1);
+  EXPECT_TRUE(group_->Pause(0).ok());
+  Contribute(1, 1);
+  group_->Resume(0);
+
+  Make(2, 1);
+  const auto others = Begin(2);
+  EXPECT_TRUE(group_->Pause(0).ok());
+  const CallRef paused = Aggregate();
+  Contribute(1, 1);
+  EXPECT_FALSE(paused->is_over());
+  group_->Resume(0);
+  ASSERT_TRUE(paused->is_over());
+  ASSERT_TRUE(group_->Release(paused->mark()).ok());
+  // The pause of a session that was lost ends with it.
+  EXPECT_TRUE(group_->Pause(0).ok());
+  Stay(0, 2);
+  const CallRef next = Aggregate();
+  Contribute(1, 1);
+  EXPECT_TRUE(next->is_over());
+}
+
+TEST_F(ReplicaGroupTest, AReplicaTooManyIsRefused) {
+  Make(2, 2, OnLoss::kWait);
+  auto stays = Begin(2);
+  const CallRef third = Stay(2);
+  ASSERT_TRUE(third->is_over());
+  EXPECT_EQ(third->code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(third->answer->status().message()),
+              HasSubstr("worker 1 is one too many: 2 replicas are there, and group is a group of 2"));
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1);
+  EXPECT_FALSE(aggregate->is_over()) << "it is no member";
+  EXPECT_EQ(Contribute(2, 100)->code(), absl::StatusCode::kAborted);
+  Contribute(1, 3);
+  EXPECT_EQ(MeanOf(aggregate), 2);
+  ASSERT_TRUE(group_->Release(aggregate->mark()).ok());
+  EXPECT_FALSE(Stay(1, 2)->is_over()) << "one that comes again is not one more";
+  // The place of one that is gone may be taken.
+  stays[0]->cancellation.Cancel(absl::CancelledError("killed"));
+  EXPECT_FALSE(Stay(2)->is_over());
+  EXPECT_TRUE(Stay(0, 2)->is_over());
+}
+
 TEST_F(ReplicaGroupTest, NobodyJoinsBeforeTheChiefHasBegun) {
   Make(2, 2);
   Stay(1);

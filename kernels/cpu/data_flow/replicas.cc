@@ -313,6 +313,8 @@ class Leave final : public Kernel {
  public:
   explicit Leave(const KernelConstruction& construction) {
     const std::string& why = construction.attr<std::string>("why");
+    pauses_ = why == "PAUSE";
+    resumes_ = why == "RESUME";
     why_ = why == "STOP"     ? ReplicaGroup::Leaving::kStop
            : why == "FINISH" ? ReplicaGroup::Leaving::kFinish
            : why == "END"    ? ReplicaGroup::Leaving::kEnd
@@ -322,11 +324,17 @@ class Leave final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
     WEIR_ASSIGN_OR_RETURN(const ReplicaGroup::Identity identity, IdentityOf(context));
-    group->Leave(identity, why_);
+    if (pauses_) return group->Pause(identity.rank);
+    if (resumes_) {
+      group->Resume(identity.rank);
+    } else {
+      group->Leave(identity, why_);
+    }
     return absl::OkStatus();
   }
 
  private:
+  bool pauses_ = false, resumes_ = false;  // the driver alone, for a while
   ReplicaGroup::Leaving why_;
 };
 

@@ -4,11 +4,13 @@
 #include <optional>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "graph/interchange/graph_def.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/notice.h"
+#include "ops/training/sync_replicas.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
@@ -19,6 +21,10 @@ namespace {
 // Between attempts of the last save.
 constexpr absl::Duration kFirstPauseAtEnd = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPauseAtEnd = absl::Seconds(10);
+// Between looks whether an update of synchronous replicas is applied, and how long that may take.
+constexpr absl::Duration kFirstLook = absl::Milliseconds(1);
+constexpr absl::Duration kLongestLook = absl::Milliseconds(100);
+constexpr absl::Duration kUpdatePatience = absl::Seconds(60);
 
 class CheckpointSaver final : public Hook {
  public:
@@ -45,6 +51,10 @@ class CheckpointSaver final : public Hook {
     // What a writer that was killed has left; nobody else writes here.
     WEIR_RETURN_IF_ERROR(RemoveTemporaryFiles(PosixFileSystem(), options_.directory).status());
     for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->Begin(graph));
+    const auto pauses = graph.graph().collections().find(kPausesUpdatesCollection);
+    if (pauses == graph.graph().collections().end() || pauses->second.size() != 2) return absl::OkStatus();
+    pause_ = graph.graph().FindNode(pauses->second[0]);
+    resume_ = graph.graph().FindNode(pauses->second[1]);
     return absl::OkStatus();
   }
 
@@ -62,7 +72,8 @@ class CheckpointSaver final : public Hook {
     if (!is_first && !session.has_restored()) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
     // That a listener wants to stop counts after steps only.
-    const absl::Status saved = Save(session, step).status();
+    // Nobody applies updates yet: the driver of synchronous replicas begins after this.
+    const absl::Status saved = Save(session, step, /*is_training=*/false).status();
     return is_first ? saved : Tolerate(step, saved);
   }
 
@@ -81,9 +92,8 @@ class CheckpointSaver final : public Hook {
     if (pending_step_) {
       WEIR_RETURN_IF_ERROR(TakeOutcome(context, *pending_step_, FinishPending(context.session())));
     }
-    return TakeOutcome(
-        context, step,
-        options_.asynchronous ? StartSave(context.session(), step) : Save(context.session(), step));
+    return TakeOutcome(context, step,
+                       options_.asynchronous ? StartSave(context.session()) : Save(context.session(), step));
   }
 
   absl::Status End(Session& session) override {
@@ -91,9 +101,11 @@ class CheckpointSaver final : public Hook {
       if (!is_saver_error_) return written.status();
       Report(step_of_error_, written.status());  // the last one follows
     }
-    WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
+    WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadGlobalStep(session, options_.global_step));
     if (saved_step_ != step) WEIR_RETURN_IF_ERROR(SaveLast(session, step));
-    for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->End(session, step));
+    for (const auto& listener : options_.listeners) {
+      WEIR_RETURN_IF_ERROR(listener->End(session, saved_step_));
+    }
     // What a full disk has swallowed of the events is no failure of training.
     if (options_.writer != nullptr) options_.writer->Flush().IgnoreError();
     return absl::OkStatus();
@@ -161,19 +173,64 @@ class CheckpointSaver final : public Hook {
     return absl::OkStatus();
   }
 
+  // Waits for the update of synchronous replicas that is being applied, after which none begins.
+  absl::Status PauseUpdates(Session& session) {
+    Environment& environment = session.environment();
+    const absl::Time deadline = environment.SteadyNow() + kUpdatePatience;
+    const Coordinator look(environment);  // nobody stops it
+    for (absl::Duration wait = kFirstLook;; wait = std::min(wait * 2, kLongestLook)) {
+      const absl::Status paused = session.Run({}, {}, {pause_}).status();
+      if (!absl::IsFailedPrecondition(paused)) return paused;
+      // Its driver has lost contact. With a session that is made anew it goes on.
+      const absl::Status stopped = threads_->status();
+      if (IsRecoverable(stopped)) return stopped;
+      if (environment.SteadyNow() >= deadline) {
+        PrintNotice(absl::StrCat("a checkpoint may have a part of an update: ", paused.message(), " for ",
+                                 absl::FormatDuration(kUpdatePatience)));
+        return absl::OkStatus();
+      }
+      look.WaitForStop(wait);
+    }
+  }
+
+  // Calls `save` while no update of synchronous replicas is under way, with the global step that the
+  // variables are at then.
+  absl::Status WhilePaused(Session& session, absl::FunctionRef<absl::Status(int64_t step)> save) {
+    is_saver_error_ = false;
+    absl::Status status;
+    if (pause_ != nullptr) status = PauseUpdates(session);
+    if (status.ok()) {
+      const absl::StatusOr<int64_t> step = ReadGlobalStep(session, options_.global_step);
+      status = step.ok() ? save(*step) : step.status();
+    }
+    if (resume_ == nullptr) return status;
+    // Also after an error, when it may pause all the same.
+    const absl::Status resumed = session.Run({}, {}, {resume_}).status();
+    if (resumed.ok() || !status.ok()) return status;
+    is_saver_error_ = false;
+    return resumed;
+  }
+
   // Whether a listener wants training to stop. So do the next two.
-  absl::StatusOr<bool> Save(Session& session, int64_t step) {
-    WEIR_RETURN_IF_ERROR(BeginSave(session, step));
-    WEIR_RETURN_IF_ERROR(saver()->Save(session, Prefix(), step).status());
+  absl::StatusOr<bool> Save(Session& session, int64_t step, bool is_training = true) {
+    const auto save = [&](int64_t now) -> absl::Status {
+      step = now;
+      WEIR_RETURN_IF_ERROR(BeginSave(session, step));
+      return saver()->Save(session, Prefix(), step).status();
+    };
+    WEIR_RETURN_IF_ERROR(is_training ? WhilePaused(session, save) : save(step));
     timer_.Mark(step);
     return OnSaved(session, step);
   }
 
-  absl::StatusOr<bool> StartSave(Session& session, int64_t step) {
-    WEIR_RETURN_IF_ERROR(BeginSave(session, step));
-    WEIR_RETURN_IF_ERROR(saver()->StartSave(session, Prefix(), step).status());
-    timer_.Mark(step);
-    pending_step_ = step;
+  absl::StatusOr<bool> StartSave(Session& session) {
+    WEIR_RETURN_IF_ERROR(WhilePaused(session, [&](int64_t step) -> absl::Status {
+      WEIR_RETURN_IF_ERROR(BeginSave(session, step));
+      WEIR_RETURN_IF_ERROR(saver()->StartSave(session, Prefix(), step).status());
+      timer_.Mark(step);
+      pending_step_ = step;
+      return absl::OkStatus();
+    }));
     return false;
   }
 
@@ -221,6 +278,7 @@ class CheckpointSaver final : public Hook {
   CheckpointSaverOptions options_;
   std::optional<Coordinator> threads_;  // of the last session
   StepTimer timer_;
+  Node *pause_ = nullptr, *resume_ = nullptr;  // of synchronous replicas
   int64_t saved_step_ = -1;
   std::optional<int64_t> pending_step_;  // of the checkpoint that is being written meanwhile
   bool is_saver_error_ = false;          // the saver failed, not a listener

@@ -39,6 +39,11 @@ struct CheckpointSaverOptions {
   absl::Duration end_patience = absl::Minutes(10);
 };
 
+// The driver of synchronous replicas (ops/training/sync_replicas.h) pauses while a checkpoint's values are
+// read, so that none has half of an update. Where not all workers are waited for they wait for that, too: of
+// a save that is not asynchronous until it is written. Not of the one with which a session begins: this hook
+// comes before SyncReplicasHook.
+//
 // A save that fails for lack of space or a temporary reason is reported on stderr and tried again when the
 // next one is due: training goes on, older checkpoints stay. Errors of the first one, when training begins,
 // and after end_patience of the last one are returned.
