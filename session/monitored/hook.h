@@ -100,8 +100,8 @@ class Hook {
   // What the coming step shall do beside what its caller asks for.
   virtual absl::StatusOr<RunArgs> BeforeRun(RunContext&) { return RunArgs(); }
   virtual absl::Status AfterRun(RunContext&, const RunValues&) { return absl::OkStatus(); }
-  // A call of the session's Run or RunStepFn: before each attempt, and when it is done, with all of its steps,
-  // or has come to the end of the input. Then no part of it is tried again.
+  // A call of the session's Run or RunStepFn: before each attempt, and when it is done, with all of its
+  // steps, or has come to the end of the input. Then no part of it is tried again.
   virtual void BeforeCall() {}
   virtual absl::Status AfterCall(bool /*is_done*/) { return absl::OkStatus(); }
   // Before End, when SIGTERM has stopped training before its end: the program may be started again.

@@ -60,6 +60,22 @@ TEST(HooksTest, ANumberIsLoggedWithoutItsType) {
   EXPECT_THAT(lines[0], AnyOf(std::string("step = 0"), std::string("step = 1")));
 }
 
+// A process that is refused the session may find another one saving there.
+TEST(HooksTest, TemporaryFilesAreRemovedByWhoHasTheSession) {
+  TestProgram program;
+  const std::string directory = EmptyDirectory("temporary");
+  ASSERT_TRUE(PosixFileSystem().CreateDirectories(directory).ok());
+  const std::string left = TemporaryPathFor(JoinPath(directory, "model.ckpt-1.index"));
+  ASSERT_TRUE(PosixFileSystem().CreateNew(left).ok());
+  GlobalStep(program.g);
+  const CheckpointSaverOptions options = {.directory = directory, .saver = Saver::Build(program.g).value()};
+  ASSERT_TRUE(CheckpointSaverHook(options)->Begin(program.g).ok());
+  EXPECT_TRUE(PosixFileSystem().FileSize(left).ok());
+  const auto session = program.Start({.hooks = {CheckpointSaverHook(options)}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_FALSE(PosixFileSystem().FileSize(left).ok());
+}
+
 // Backup workers, and steps that are run again, see a step twice.
 TEST(HooksTest, AGlobalStepIsStuckWhenItStaysForLong) {
   TestProgram program;

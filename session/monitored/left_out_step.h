@@ -7,8 +7,8 @@
 
 namespace weir {
 
-// Takes the targets out of a step, so that it only computes its fetches. DoneByOthersError where a fetch would
-// run one of them all the same, or update another variable.
+// Takes the targets out of a step, so that it only computes its fetches. DoneByOthersError where a fetch
+// would run one of them all the same, or update another variable.
 absl::Status LeaveOutTargets(const Graph& graph, RunArgs& args);
 
 }  // namespace weir

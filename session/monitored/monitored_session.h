@@ -74,9 +74,9 @@ class MonitoredSession {
   // One step with the hooks around it. OutOfRange (the input is exhausted, or a stop has ended what brings
   // it, or variables were lost and the chief is done: then the exit code is 0) also requests a stop; after
   // SIGTERM its exit code is 143. Aborted: this process must be started again, for others have done the call
-  // and it cannot leave it out (Hook::HasDoneLostCall). FailedPrecondition after a hook has requested a stop. DeadlineExceeded: a
-  // peer, or the end of a restore, was waited for in vain. An error that cannot be recovered from is returned
-  // again by every later call.
+  // and it cannot leave it out (Hook::HasDoneLostCall). FailedPrecondition after a hook has requested a stop.
+  // DeadlineExceeded: a peer, or the end of a restore, was waited for in vain. An error that cannot be
+  // recovered from is returned again by every later call.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
                                           const std::vector<TargetRef>& targets = {},
                                           const RunOptions& options = {});

@@ -48,8 +48,6 @@ class CheckpointSaver final : public Hook {
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "CheckpointSaverHook"));
     WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options_.directory));
-    // What a writer that was killed has left; nobody else writes here.
-    WEIR_RETURN_IF_ERROR(RemoveTemporaryFiles(PosixFileSystem(), options_.directory).status());
     for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->Begin(graph));
     const auto pauses = graph.graph().collections().find(kPausesUpdatesCollection);
     if (pauses == graph.graph().collections().end() || pauses->second.size() != 2) return absl::OkStatus();
@@ -60,6 +58,11 @@ class CheckpointSaver final : public Hook {
 
   absl::Status AfterCreateSession(Session& session, Coordinator& threads) override {
     threads_ = threads;
+    // What a writer that was killed has left. Not before there is a session: then this process has the
+    // folder.
+    if (!has_begun_) {
+      WEIR_RETURN_IF_ERROR(RemoveTemporaryFiles(PosixFileSystem(), options_.directory).status());
+    }
     WEIR_RETURN_IF_ERROR(WriteGraph(session));
     // Begun in a session that was lost since.
     if (const absl::StatusOr<bool> written = FinishPending(session); !written.ok()) {
