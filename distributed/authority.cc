@@ -187,6 +187,7 @@ void Authority::EndLook(const JoinRequest& request, Found found) {
   if (found == Found::kIt) looked_for.is_sought = false;
   if (found == Found::kIt || found == Found::kUnknown) {
     looked_for.missed_since = absl::InfiniteFuture();
+    looked_for.last_missed = absl::InfinitePast();
   } else {
     const absl::Time now = membership_.environment().SteadyNow();
     if (!IsLookedForAgain(looked_for, now)) looked_for.missed_since = now;

@@ -467,6 +467,22 @@ TEST_F(AuthorityTest, AProcessThatIsNotAtItsAddressDoesNotKeepItsLifeFromBefore)
   EXPECT_THAT(std::string(refused.message()), HasSubstr("does not find it at its address h:2"));
 }
 
+// A look that was in vain says nothing, those after it do.
+TEST_F(AuthorityTest, AProcessThatIsMissedAgainAfterAVainLookIsSuperseded) {
+  using Found = Authority::Found;
+  const JoinRequest held = {.task = kChief, .held = *first.authority.Join({kChief})};
+  Process next(scheduler);
+  ASSERT_TRUE(next.authority.Join(held).ok());
+  for (int look = 0; look < 7; ++look) {
+    ASSERT_TRUE(next.authority.BeginLook(held));
+    next.authority.EndLook(held, look == 1 ? Found::kUnknown : Found::kNobody);
+    scheduler.RunUntil([] { return false; }, scheduler.now() + absl::Seconds(2));
+    EXPECT_TRUE(look == 6 || next.authority.Join(held).ok()) << look;
+  }
+  const absl::Status refused = next.authority.Join(held).status();
+  EXPECT_TRUE(IsSuperseded(refused)) << refused;
+}
+
 // The authority, or the link to it, stood still after one look that may have been wrong.
 TEST_F(AuthorityTest, OneLookSaysNothingAfterALongTime) {
   using Found = Authority::Found;

@@ -156,6 +156,9 @@ class BroadcastVariables final : public Hook {
     }
     const RankState& own = states[ranks.rank()];
     const bool is_behind = is_behind_ || IsBehind(own, most) || IsContained(own, states[leader_]);
+    if (is_behind) {
+      PrintNotice(absl::StrCat(ranks.NameOf(ranks.rank()), " leaves out its call, which others have done"));
+    }
     WEIR_RETURN_IF_ERROR(leader_ == ranks.rank() ? SendAll(session, is_behind)
                                                  : ReceiveAll(session, is_behind));
     ranks.ForgetTornUpdates();

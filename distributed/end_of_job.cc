@@ -12,8 +12,8 @@ bool EndOfJob::IsAbsent(const TaskName& task, const KnownTask& known) const {
   return known.state == State::kUnknown && !awaits_all_seeds && task != chief;
 }
 
-bool EndOfJob::IsSilent(const TaskName& task, const KnownTask& known) const {
-  return task != chief && authority_lost_since + lease <= now && known.lease_end + lease <= now;
+bool EndOfJob::IsSilent(const KnownTask& known) const {
+  return authority_lost_since + lease <= now && known.lease_end + lease <= now;
 }
 
 bool EndOfJob::HasEnded() const {
@@ -23,8 +23,9 @@ bool EndOfJob::HasEnded() const {
     if (!IsTrainingJob(task.job)) ps_knows = ps_knows || (task.job == "ps" && known.HasSaidDone());
     if (!IsTrainingJob(task.job)) continue;
     if (IsAbsent(task, known)) continue;
-    if (known.state == State::kUnknown || (known.state == State::kAlive && !IsSilent(task, known)))
-      return false;
+    // The chief alone saves what was learned.
+    const bool is_over = task != chief && IsSilent(known);
+    if (known.state == State::kUnknown || (known.state == State::kAlive && !is_over)) return false;
     // Others say so: it may still come while the authority gathers.
     if (known.state == State::kDone && known.incarnation == 0 && !is_settled) return false;
     somebody_done = somebody_done || known.state == State::kDone;
@@ -55,10 +56,11 @@ std::string EndOfJob::DescribeAwaitedChief() const {
                       " ago (it is given up in ", seconds(given_up - now), ")");
 }
 
-std::vector<TaskName> RunningTasksOf(const KnownTasks& tasks) {
+std::vector<TaskName> EndOfJob::RunningTasks() const {
   std::vector<TaskName> running;
   for (const auto& [task, known] : tasks) {
-    if (IsTrainingJob(task.job) && known.state == State::kAlive && !known.is_leaving) running.push_back(task);
+    const bool runs = known.state == State::kAlive && !known.is_leaving && !IsSilent(known);
+    if (IsTrainingJob(task.job) && runs) running.push_back(task);
   }
   return running;
 }

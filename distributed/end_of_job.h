@@ -31,20 +31,18 @@ struct EndOfJob {
   absl::Time authority_lost_since = absl::InfiniteFuture();
 
   bool HasEnded() const;
+  // Training tasks that are alive, are not silent, and have not said that they leave, in order.
+  std::vector<TaskName> RunningTasks() const;
   // Membership::DescribeAwaitedChief.
   std::string DescribeAwaitedChief() const;
 
  private:
   // That has not come, or has said that it goes: nobody waits for it.
   bool IsAbsent(const TaskName& task, const KnownTask& known) const;
-  // Whether it counts as lost although it is alive in the last view: the authority that would say so is gone.
-  // Not the chief, which alone saves what was learned.
-  bool IsSilent(const TaskName& task, const KnownTask& known) const;
+  // Whether it has not been heard for long, and is alive only in the last view of an authority that is gone.
+  bool IsSilent(const KnownTask& known) const;
   // When a lost chief, the only one that is awaited, is given up; the infinite past when there is none.
   absl::Time ChiefGivenUpAt() const;
 };
-
-// Training tasks that are alive and have not said that they leave, in order.
-std::vector<TaskName> RunningTasksOf(const KnownTasks& tasks);
 
 }  // namespace weir

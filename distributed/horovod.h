@@ -26,7 +26,8 @@
 // hooks neither; an AllReduce among them gives what this rank puts in, and a Join the rank whose variables
 // these are. Where a fetch needs a target, an update or another collective, the process ends with Aborted
 // (exit code 160) and must be started again. A rank that is started again begins with the call that the
-// others try again.
+// others try again; where it has restored a checkpoint of a later step than theirs, they leave out their call
+// and begin the next one with it.
 //
 // So that calls can be told from one another, each call that updates variables meets the other ranks in it:
 // one that only counts, beside them, may be done twice by a rank that was behind. When a turn of the training

@@ -496,7 +496,7 @@ bool Membership::is_serving() const {
   absl::MutexLock lock(&mutex_);
   if (is_stopped_ || !superseded_.ok() || EndLocked().HasEnded()) return false;
   if (leave_by_ == absl::InfiniteFuture()) return true;
-  return options_.environment->Now() < leave_by_ && !RunningTasksOf(peers_).empty();
+  return options_.environment->Now() < leave_by_ && !EndLocked().RunningTasks().empty();
 }
 
 std::string Membership::DescribeAwaitedChief() const {
@@ -506,7 +506,7 @@ std::string Membership::DescribeAwaitedChief() const {
 
 std::vector<TaskName> Membership::RunningTasks() const {
   absl::MutexLock lock(&mutex_);
-  return RunningTasksOf(peers_);
+  return EndLocked().RunningTasks();
 }
 
 bool Membership::AwaitEndOfJob(absl::Time deadline) {
@@ -516,7 +516,7 @@ bool Membership::AwaitEndOfJob(absl::Time deadline) {
   };
   options_.environment->Await(mutex_, absl::Condition(&is_over), deadline);
   const auto may_leave = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return is_stopped_ || !superseded_.ok() || EndLocked().HasEnded() || RunningTasksOf(peers_).empty();
+    return is_stopped_ || !superseded_.ok() || EndLocked().HasEnded() || EndLocked().RunningTasks().empty();
   };
   // Without a request nothing is left to wait for here: the deadline has passed, or the condition holds.
   if (leave_by_ < absl::InfiniteFuture()) {

@@ -291,10 +291,12 @@ TEST_F(ViewTest, EndsAfterTheChiefWhenTheAuthorityIsGone) {
   PassWith(nullptr, 40);
   EXPECT_EQ(ps1.state(kPs), State::kLost);
   EXPECT_FALSE(ps1.AwaitEndOfJob(scheduler.now())) << "the chief has not saved";
+  EXPECT_THAT(ps1.RunningTasks(), ElementsAre()) << "of which it has heard";
   ASSERT_TRUE(ps1.OnDone(kW0, 11).ok());
   EXPECT_TRUE(ps1.AwaitEndOfJob(scheduler.now()));
   ASSERT_TRUE(ps1.OnSignOfLife(kW1, 21).ok());
   EXPECT_FALSE(ps1.AwaitEndOfJob(scheduler.now())) << "it has just been heard";
+  EXPECT_THAT(ps1.RunningTasks(), ElementsAre(kW1));
 }
 
 // The chief could not say that it is done, but to the other ps.

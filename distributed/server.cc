@@ -323,7 +323,7 @@ static std::string DescribeAbsentTasks(const TaskConfig& task, const Membership&
   const bool is_told =
       membership.is_authority() || membership.state(membership.authority()) != MemberState::kLost;
   // Guests may come and go.
-  if (is_told && !membership.RunningTasks().empty()) return "";
+  if (!membership.RunningTasks().empty()) return "";
   for (const TaskName& other : task.worker_tasks()) {
     const Membership::State state = membership.state(other);
     if (is_told && state == MemberState::kAlive) return "";

@@ -423,7 +423,7 @@ TEST_F(SyncReplicasTest, AWorkerTooManyIsRefused) {
   is_refused = true;
   EXPECT_TRUE(absl::IsFailedPrecondition(third.status)) << third.status;
   EXPECT_THAT(std::string(third.status.message()),
-              HasSubstr("worker 2 is one too many: 2 replicas are there"));
+              HasSubstr("worker 2 is one too many: 2 other replicas are there"));
   EXPECT_EQ(third.num_steps, 0);
   chief.wait();
   EXPECT_TRUE(other.get().status.ok());

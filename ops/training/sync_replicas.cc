@@ -301,16 +301,16 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
       {SyncReplicasNode::kFinish, leave("finish", "FINISH")},
       {SyncReplicasNode::kEnd, leave("end", "END")},
       {SyncReplicasNode::kClose, leave("close", "CLOSE")}};
-  // One group pauses for all. The rank alone says whose driver: nothing need be fed.
-  const std::vector<Shard> first = {shards[0]};
+  // The rank alone says whose driver: nothing need be fed.
   const Output chief =
       g.AddOp("WeirReplicaIdentity", {Const(g, int64_t{0}, {}, where)}, {}, "chief_in_any_life", where);
   const auto of_driver = [&](const char* name, const char* why) {
     const auto operands = [&](const Shard& shard) { return std::vector<InputArg>{shard.group, chief}; };
-    return OnEach(g, first, "WeirReplicaLeave", name, operands, {{"why", std::string(why)}}, where)[0];
+    return OnEach(g, shards, "WeirReplicaLeave", name, operands, {{"why", std::string(why)}}, where);
   };
-  Node* const pause = of_driver("pause", "PAUSE");
-  Node* const resume = of_driver("resume", "RESUME");
+  std::vector<Node*> pauses = of_driver("pause", "PAUSE");
+  const std::vector<Node*> resumes = of_driver("resume", "RESUME");
+  pauses.insert(pauses.end(), resumes.begin(), resumes.end());
   const std::vector<Node*> stays = OnEach(g, shards, "WeirReplicaStay", "stay", self, {}, where);
   const auto group = [](const Shard& shard) { return std::vector<InputArg>{shard.group}; };
   const std::vector<Node*> awaited = OnEach(g, shards, "WeirReplicaAwaited", "awaited", group, {}, where);
@@ -319,7 +319,8 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
   for (const auto& [what, node] : nodes) names.push_back(node->name());
   for (Node* const stay : stays) names.push_back(stay->name());
   for (Node* const node : awaited) names.push_back(node->name());
-  g.graph().collections()[kPausesUpdatesCollection] = {pause->name(), resume->name()};
+  std::vector<std::string>& of_pauses = g.graph().collections()[kPausesUpdatesCollection];
+  for (Node* const node : pauses) of_pauses.push_back(node->name());
   g.graph().collections()["train_op"] = {train->name()};
   return train;
 }

@@ -103,11 +103,15 @@ void ReplicaGroup::BeginStay(const WaiterRef& waiter, Over* over) {
     return entry.second.state == State::kPresent && entry.first != self.rank;
   });
   if (spec_.min_replicas == 0 && num_others >= spec_.num_replicas) {
-    return End(*waiter,
-               absl::FailedPreconditionError(absl::StrCat(
-                   ReplicaName(self.rank), " is one too many: ", num_others, " replicas are there, and ",
-                   spec_.name, " is a group of ", spec_.num_replicas, " (total_num_replicas)")),
-               over);
+    // Not the chief, without which nobody goes on.
+    const int64_t refused = self.rank != 0 ? self.rank : HighestPresent();
+    EndAll([refused](const Waiter& one) { return one.identity.rank == refused; },
+           absl::FailedPreconditionError(absl::StrCat(
+               ReplicaName(refused), " is one too many: ", num_others, " other replicas are there, and ",
+               spec_.name, " is a group of ", spec_.num_replicas, " (total_num_replicas)")),
+           over);
+    if (refused == self.rank) return;
+    replicas_.erase(refused);
   }
   if (!replicas_.contains(self.rank)) {
     const auto ended = std::find_if(replicas_.begin(), replicas_.end(), [](const auto& entry) {
@@ -119,6 +123,14 @@ void ReplicaGroup::BeginStay(const WaiterRef& waiter, Over* over) {
 }
 
 // Its replica may have stopped while it was on its way: nobody would end its waiting.
+int64_t ReplicaGroup::HighestPresent() const {
+  int64_t highest = 0;
+  for (const auto& [rank, replica] : replicas_) {
+    if (replica.state == State::kPresent) highest = std::max<int64_t>(highest, rank);
+  }
+  return highest;
+}
+
 void ReplicaGroup::BeginAggregate(const WaiterRef& waiter, Over* over) {
   const Replica* const replica = Find(waiter->identity);
   if (replica == nullptr || replica->state == State::kPresent || is_closed_ || !end_.ok()) return;
@@ -251,7 +263,7 @@ bool ReplicaGroup::IsServed(Waiter& waiter) {
     if (driver != replicas_.end() && driver->second.is_paused) return false;
     waiter.result = TakeAggregate(waiter);
     if (!waiter.result.ok()) end_ = waiter.result.status();  // of some variables the gradients are gone
-    is_being_applied_ = true;
+    is_being_applied_ = waiter.result.ok();
     return true;
   }
   return false;
@@ -410,7 +422,7 @@ absl::Status ReplicaGroup::Pause(int64_t rank) {
   absl::MutexLock lock(&mutex_);
   const auto found = replicas_.find(rank);
   if (found != replicas_.end()) found->second.is_paused = true;
-  if (!is_being_applied_ || !end_.ok()) return absl::OkStatus();
+  if (!is_being_applied_) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("step ", StepOf(mark_), " of ", spec_.name, " is just being applied"));
 }

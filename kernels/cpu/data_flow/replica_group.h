@@ -54,11 +54,12 @@
 // does when it says that it has finished only after that, and was not told of the earlier step.
 //
 // Pauses: while the chief saves, no step may be half applied. Its driver, of that rank, gets no new means
-// from Pause to Resume. One group pauses for all: a driver applies nothing before all groups have given it
-// their means, and releases no group before all is applied.
+// from Pause to Resume. Of several groups one that gives none is enough: a driver applies nothing before all
+// have given it their means, and releases no group before all is applied.
 //
 // One too many: unless a group is elastic there are at most num_replicas at a time. One more would be dropped
-// in every step without a word, and is refused. One that was lost or has left is not there.
+// in every step without a word, and is refused; when rank 0 comes last, the highest rank is. One that was
+// lost or has left is not there.
 //
 // Errors of what waits: OutOfRange when the replica itself stops, of a contribution also when it has stopped
 // before, and of what joins or aggregates when it ends or the group is closed; Cancelled when its step ends;
@@ -201,6 +202,7 @@ class ReplicaGroup final : public Resource {
 
   void Submit(WaiterRef waiter);
   void BeginStay(const WaiterRef& waiter, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t HighestPresent() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginAggregate(const WaiterRef& waiter, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginContribution(const WaiterRef& waiter, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Add(const WaiterRef& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -557,7 +557,7 @@ TEST_F(ReplicaGroupTest, AReplicaTooManyIsRefused) {
   ASSERT_TRUE(third->is_over());
   EXPECT_EQ(third->code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(third->answer->status().message()),
-              HasSubstr("worker 1 is one too many: 2 replicas are there, and group is a group of 2"));
+              HasSubstr("worker 1 is one too many: 2 other replicas are there, and group is a group of 2"));
   const CallRef aggregate = Aggregate();
   Contribute(0, 1);
   EXPECT_FALSE(aggregate->is_over()) << "it is no member";
@@ -569,7 +569,23 @@ TEST_F(ReplicaGroupTest, AReplicaTooManyIsRefused) {
   // The place of one that is gone may be taken.
   stays[0]->cancellation.Cancel(absl::CancelledError("killed"));
   EXPECT_FALSE(Stay(2)->is_over());
-  EXPECT_TRUE(Stay(0, 2)->is_over());
+  // Without the chief nobody goes on: another one goes.
+  const CallRef chief = Stay(0, 2);
+  EXPECT_FALSE(chief->is_over());
+  EXPECT_EQ(Contribute(2, 100)->code(), absl::StatusCode::kAborted);
+}
+
+// Its driver goes on applying the step.
+TEST_F(ReplicaGroupTest, ALossThatEndsTheGroupEndsNoUpdate) {
+  Make(2, 1, OnLoss::kFail);
+  auto stays = Begin(2);
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1);
+  ASSERT_TRUE(aggregate->is_over());
+  stays[1]->cancellation.Cancel(absl::CancelledError("killed"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(group_->Pause(0))) << "it is being applied";
+  ASSERT_TRUE(group_->Release(aggregate->mark()).ok());
+  EXPECT_TRUE(group_->Pause(0).ok());
 }
 
 TEST_F(ReplicaGroupTest, NobodyJoinsBeforeTheChiefHasBegun) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
@@ -49,10 +51,13 @@ class CheckpointSaver final : public Hook {
                           GlobalStepOutput(graph.graph(), options_.global_step, "CheckpointSaverHook"));
     WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options_.directory));
     for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->Begin(graph));
-    const auto pauses = graph.graph().collections().find(kPausesUpdatesCollection);
-    if (pauses == graph.graph().collections().end() || pauses->second.size() != 2) return absl::OkStatus();
-    pause_ = graph.graph().FindNode(pauses->second[0]);
-    resume_ = graph.graph().FindNode(pauses->second[1]);
+    const auto found = graph.graph().collections().find(kPausesUpdatesCollection);
+    if (found == graph.graph().collections().end()) return absl::OkStatus();
+    const std::vector<std::string>& names = found->second;
+    for (size_t i = 0; i < names.size(); ++i) {
+      Node* const node = graph.graph().FindNode(names[i]);
+      if (node != nullptr) (i < names.size() / 2 ? pauses_ : resumes_).push_back(node);
+    }
     return absl::OkStatus();
   }
 
@@ -176,18 +181,30 @@ class CheckpointSaver final : public Hook {
     return absl::OkStatus();
   }
 
+  // OK when a group of synchronous replicas gives its driver nothing to apply; FailedPrecondition when all
+  // have.
+  absl::Status TryPause(Session& session) {
+    absl::Status paused;
+    for (const TargetRef& pause : pauses_) {
+      paused = session.Run({}, {}, {pause}).status();
+      if (!absl::IsFailedPrecondition(paused)) break;
+    }
+    return paused;
+  }
+
   // Waits for the update of synchronous replicas that is being applied, after which none begins.
   absl::Status PauseUpdates(Session& session) {
     Environment& environment = session.environment();
     const absl::Time deadline = environment.SteadyNow() + kUpdatePatience;
     const Coordinator look(environment);  // nobody stops it
     for (absl::Duration wait = kFirstLook;; wait = std::min(wait * 2, kLongestLook)) {
-      const absl::Status paused = session.Run({}, {}, {pause_}).status();
+      const absl::Status paused = TryPause(session);
       if (!absl::IsFailedPrecondition(paused)) return paused;
       // Its driver has lost contact. With a session that is made anew it goes on.
       const absl::Status stopped = threads_->status();
       if (IsRecoverable(stopped)) return stopped;
       if (environment.SteadyNow() >= deadline) {
+        if (!stopped.ok()) return stopped;  // it has failed in the middle
         PrintNotice(absl::StrCat("a checkpoint may have a part of an update: ", paused.message(), " for ",
                                  absl::FormatDuration(kUpdatePatience)));
         return absl::OkStatus();
@@ -201,15 +218,16 @@ class CheckpointSaver final : public Hook {
   absl::Status WhilePaused(Session& session, absl::FunctionRef<absl::Status(int64_t step)> save) {
     is_saver_error_ = false;
     absl::Status status;
-    if (pause_ != nullptr) status = PauseUpdates(session);
+    if (!pauses_.empty()) status = PauseUpdates(session);
     if (status.ok()) {
       const absl::StatusOr<int64_t> step = ReadGlobalStep(session, options_.global_step);
       status = step.ok() ? save(*step) : step.status();
     }
-    if (resume_ == nullptr) return status;
+    if (resumes_.empty()) return status;
     // Also after an error, when it may pause all the same.
-    const absl::Status resumed = session.Run({}, {}, {resume_}).status();
-    if (resumed.ok() || !status.ok()) return status;
+    const absl::Status resumed = session.Run({}, {}, resumes_).status();
+    // One of the saver is tolerated, and the pause would go on.
+    if (resumed.ok() || (!status.ok() && !is_saver_error_)) return status;
     is_saver_error_ = false;
     return resumed;
   }
@@ -281,7 +299,7 @@ class CheckpointSaver final : public Hook {
   CheckpointSaverOptions options_;
   std::optional<Coordinator> threads_;  // of the last session
   StepTimer timer_;
-  Node *pause_ = nullptr, *resume_ = nullptr;  // of synchronous replicas
+  std::vector<TargetRef> pauses_, resumes_;  // of the groups of synchronous replicas
   int64_t saved_step_ = -1;
   std::optional<int64_t> pending_step_;  // of the checkpoint that is being written meanwhile
   bool is_saver_error_ = false;          // the saver failed, not a listener
