@@ -279,6 +279,35 @@ TEST_P(HorovodTest, AStepBeforeTheOneThatWasLostIsDoneOnceByAll) {
   EXPECT_EQ(weights[0], weights[1]);
 }
 
+// Who sends is found among those that are there.
+TEST_P(HorovodTest, ARankBroadcastsAfterALowerOneHasJoined) {
+  MakeCluster(2);
+  std::vector<int32_t> last(2, -1);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    GraphBuilder g(StandardOps());
+    const Output sent = hvd->Broadcast(g, Const(g, 7.0f), 1);
+    const Output join = hvd->Join(g);
+    const auto session = MonitoredTrainingSession(
+        g, {.target = server->target(), .hooks = {hvd->BroadcastGlobalVariablesHook()}});
+    ASSERT_TRUE(session.ok()) << session.status();
+    RunOptions options;
+    options.timeout = absl::Seconds(60);
+    if (rank == 1) {
+      const auto values = (*session)->Run({}, {sent}, {}, options);
+      ASSERT_TRUE(values.ok()) << values.status();
+      EXPECT_EQ((*values)[0].scalar<float>(), 7);
+    }
+    const auto joined = (*session)->Run({}, {join}, {}, options);
+    ASSERT_TRUE(joined.ok()) << joined.status();
+    last[rank] = (*joined)[0].scalar<int32_t>();
+    EXPECT_TRUE((*session)->Close().ok());
+    server->Shutdown();
+  });
+  EXPECT_THAT(last, ElementsAre(1, 1));
+}
+
 // The counter needs nothing of other ranks, so the leader has counted before the step is lost.
 TEST_P(HorovodTest, WhatAStepHasDoneBeforeItWasLostIsDoneOnceByAll) {
   MakeCluster(2);

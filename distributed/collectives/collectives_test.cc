@@ -442,17 +442,18 @@ TEST(CollectivesTest, ARankThatHasJoinedContributesZerosUntilAllHave) {
         EXPECT_EQ(Value(parts[1]).num_elements(), 0);
         EXPECT_EQ(num_through, 2);
       }
-      // Rank 0 does one more than rank 2, which has joined too by then.
-      join(2);
+      // One does one more than the other, which has joined too by then: in the second turn the other one.
+      const int most = 2 * turn, other = 2 - most;
+      join(other);
       Outcome alone = NewOutcome();
-      group[0].AllReduce({"a", {1, 1}}, Tensor::Vector<float>({3, 6}), Reduction::kSum, false,
-                         TestGroup::Into(alone));
+      group[most].AllReduce({"a", {1, 1}}, Tensor::Vector<float>({3, 6}), Reduction::kSum, false,
+                            TestGroup::Into(alone));
       group.DeliverAll();
       EXPECT_THAT(Value(alone).flat<float>(), ElementsAre(3, 6));
       EXPECT_THAT(last, testing::Each(-1));
-      join(0);
+      join(most);
       group.DeliverAll();
-      EXPECT_THAT(last, testing::Each(0)) << "the one that has done the most";
+      EXPECT_THAT(last, testing::Each(most)) << "the one that has done the most";
       std::fill(std::begin(last), std::end(last), -1);
       // All are there again.
       for (const Outcome& outcome : RunOnAll(group, [](RankGroup&ranks, int rank, Communicator::Done done) {

@@ -104,12 +104,12 @@ Communicator::Done Widened(const Communicator::Call& call, DType dtype, Communic
   };
 }
 
-// How a mean is divided: floating-point ones by the number of devices first and of processes later, integers
-// once, at the end, for each division rounds.
+// How a mean is divided: floating-point ones by the number of devices first and of processes later; integers
+// once, at the end, for each division rounds, and so are products, of which the processes multiply parts.
 struct Division {
-  Division(const DevicesOfProcess& devices, DType dtype, bool divides) {
+  Division(const DevicesOfProcess& devices, DType dtype, Reduction reduction, bool divides) {
     if (!divides) return;
-    in_halves = devices.processes == nullptr || IsFloatingPoint(dtype);
+    in_halves = devices.processes == nullptr || (IsFloatingPoint(dtype) && reduction == Reduction::kSum);
     early = in_halves ? devices.num_devices : 1;
     late = in_halves ? 1 : devices.num_ranks();
   }
@@ -136,7 +136,8 @@ class DeviceRank final : public Communicator {
   int size() const override { return devices_.num_ranks(); }
 
   void AllReduce(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) override {
-    const Division division(devices_, call.wire == DType::kInvalid ? input.dtype() : call.wire, divides);
+    const Division division(devices_, call.wire == DType::kInvalid ? input.dtype() : call.wire, reduction,
+                            divides);
     const auto finish = [devices = devices_, reduction, division](
                             const Call& last, const std::vector<Rows>& all, const Meetings::Tell& tell) {
       absl::StatusOr<Tensor> here = ReduceHere(last, all, reduction, division.early);
@@ -150,7 +151,8 @@ class DeviceRank final : public Communicator {
   }
 
   void ReduceScatter(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) override {
-    const Division division(devices_, call.wire == DType::kInvalid ? input.dtype() : call.wire, divides);
+    const Division division(devices_, call.wire == DType::kInvalid ? input.dtype() : call.wire, reduction,
+                            divides);
     const auto finish = [devices = devices_, reduction, division](
                             const Call& last, const std::vector<Rows>& all, const Meetings::Tell& tell) {
       const absl::StatusOr<Tensor> here = ReduceHere(last, all, reduction, division.early);
@@ -245,9 +247,18 @@ class DeviceRank final : public Communicator {
       devices.processes->Join(last, [devices, last, last_device, tell](absl::StatusOr<int> process) {
         if (!process.ok()) return tell(process.status());
         // Only that process knows which of its devices it was.
-        devices.processes->Broadcast(last, *process, DType::kInt32,
-                                     Tensor::Scalar<int32_t>(devices.first_rank() + last_device),
-                                     ForAll(tell));
+        devices.processes->Broadcast(
+            last, *process, DType::kInt32, Tensor::Scalar<int32_t>(devices.first_rank() + last_device),
+            [size = devices.num_ranks(), tell](absl::StatusOr<Tensor> told) {
+              const bool is_one = told.ok() && told->num_elements() == 1;
+              const int32_t rank = is_one ? std::as_const(*told).flat<int32_t>()[0] : -1;
+              if (told.ok() && (rank < 0 || rank >= size)) {
+                told = absl::InvalidArgumentError(
+                    absl::StrCat("the last rank to join must be told as one of ", size, ", came as ",
+                                 told->shape().ToString(), is_one ? absl::StrCat(", ", rank) : ""));
+              }
+              ForAll(tell)(std::move(told));
+            });
       });
     };
     meetings_->Join(

@@ -204,7 +204,7 @@ TEST(DeviceGroupTest, RanksHaveTheSameBitsHoweverTheyAreSpread) {
 TEST(DeviceGroupTest, BehindProcessesIntegersAreDividedOnceAndRowsAreInOrder) {
   TestGroup group(2);
   group.Form();
-  const auto means = Outcomes(4), rows = Outcomes(4), sent = Outcomes(4);
+  const auto means = Outcomes(4), rows = Outcomes(4), sent = Outcomes(4), products = Outcomes(4);
   std::vector<Cancellation> steps(2);
   std::vector<std::vector<RefPtr<Communicator>>> devices;
   for (int process = 0; process < 2; ++process) {
@@ -219,10 +219,13 @@ TEST(DeviceGroupTest, BehindProcessesIntegersAreDividedOnceAndRowsAreInOrder) {
     device.AllGather(CallIn(step, 2), Tensor::Vector<int32_t>({rank}), TestGroup::Into(rows[rank]));
     device.Broadcast(CallIn(step, 3), 3, DType::kInt32, rank == 3 ? Tensor::Vector<int32_t>({7}) : Tensor(),
                      TestGroup::Into(sent[rank]));
+    device.AllReduce(CallIn(step, 4), Tensor::Vector<float>({2}), Reduction::kProduct, true,
+                     TestGroup::Into(products[rank]));
   }
   group.DeliverAll();
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_THAT(Values<int32_t>(means[rank]), ElementsAre(1));
+    EXPECT_THAT(Values<float>(products[rank]), ElementsAre(16 / 4));
     EXPECT_THAT(Values<int32_t>(rows[rank]), ElementsAre(0, 1, 2, 3));
     EXPECT_THAT(Values<int32_t>(sent[rank]), ElementsAre(7));
   }
@@ -358,6 +361,29 @@ TEST(DeviceGroupTest, AnAllToAllMovesAsManyRowsAsEachDeviceSays) {
       EXPECT_THAT(exchanged[rank]->rows.flat<int32_t>(), testing::ElementsAreArray(numbers));
       EXPECT_EQ(exchanged[rank]->rows.shape(), Shape({static_cast<int64_t>(numbers.size()) / 2, 2}));
     }
+  }
+}
+
+// They would say how much is copied here.
+TEST(DeviceGroupTest, SplitsThatAnotherProcessTellsForDevicesOfThisOneAreRefused) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation step, other;
+  const auto devices = MakeDeviceGroup(Names(2), RefPtr<Communicator>::Share(&group[0]));
+  std::vector<absl::Status> ends(2);
+  for (int device = 0; device < 2; ++device) {
+    devices[device]->AllToAll(CallIn(step, 1), Tensor::Vector<int32_t>({1, 2, 3, 4}), {1, 1, 1, 1},
+                              [&ends, device](const absl::StatusOr<Communicator::Exchanged>& came) {
+                                ends[device] = came.status();
+                              });
+  }
+  const auto lines = Outcomes(1);
+  group[1].AllGather(CallIn(other, 1), Tensor::From<int64_t>({2, 5}, {2, 1, 1, 1, 1, 0, 1000, 0, 0, 0}),
+                     TestGroup::Into(lines[0]));
+  group.DeliverAll();
+  for (const absl::Status& end : ends) {
+    EXPECT_TRUE(absl::IsInvalidArgument(end)) << end;
+    EXPECT_THAT(std::string(end.message()), testing::HasSubstr("splits of rank 0 of 4, again"));
   }
 }
 

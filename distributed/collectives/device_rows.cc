@@ -50,11 +50,14 @@ class Splits {
           absl::StrCat("the splits of ", num_ranks_, " ranks came as ", told.shape().ToString()));
     }
     const absl::Span<const int64_t> values = told.flat<int64_t>();
+    std::vector<bool> is_known(num_ranks_);
     for (int64_t line = 0; line < told.shape().dim(0); ++line) {
       const int64_t rank = values[line * width];
-      if (rank < 0 || rank >= num_ranks_) {
-        return absl::InvalidArgumentError(absl::StrCat("splits of rank ", rank, " of ", num_ranks_));
+      if (rank < 0 || rank >= num_ranks_ || is_known[rank]) {
+        return absl::InvalidArgumentError(absl::StrCat("splits of rank ", rank, " of ", num_ranks_,
+                                                       rank >= 0 && rank < num_ranks_ ? ", again" : ""));
       }
+      is_known[rank] = true;
       for (int to = 0; to < num_ranks_; ++to) {
         const int64_t count = values[line * width + 1 + to];
         // As many rows as all ranks together could have without an overflow of their sum.
@@ -98,8 +101,9 @@ struct Packed {
   Tensor rows;
   std::vector<int64_t> splits;  // by process
 };
-absl::StatusOr<Packed> Pack(const DevicesOfProcess& devices, const Splits& splits,
-                            const std::vector<Rows>& all, Allocator& allocator) {
+// By the devices' own splits: another process may have told others for them.
+absl::StatusOr<Packed> Pack(const DevicesOfProcess& devices, const std::vector<Rows>& all,
+                            Allocator& allocator) {
   Packed packed;
   int64_t num_rows = 0;
   for (const Rows& one : all) num_rows += one.tensor.shape().dim(0);
@@ -109,7 +113,7 @@ absl::StatusOr<Packed> Pack(const DevicesOfProcess& devices, const Splits& split
   for (int to = 0; to < devices.num_ranks(); ++to) {
     if (to % devices.num_devices == 0) packed.splits.push_back(0);
     for (int device = 0; device < devices.num_devices; ++device) {
-      const int64_t count = splits.count(devices.first_rank() + device, to);
+      const int64_t count = all[device].is_there ? all[device].splits[to] : 0;
       CopyRows(all[device].tensor, taken[device], count, &packed.rows, at);
       taken[device] += count;
       at += count;
@@ -205,7 +209,7 @@ void ExchangeRows(const DevicesOfProcess& devices, const Communicator::Call& cal
     if (!told.ok()) return tell(told.status());
     Splits splits(devices.num_ranks());
     if (absl::Status read = splits.Read(*told); !read.ok()) return tell(read);
-    absl::StatusOr<Packed> packed = Pack(devices, splits, all, *call.allocator);
+    absl::StatusOr<Packed> packed = Pack(devices, all, *call.allocator);
     if (!packed.ok()) return tell(packed.status());
     if (devices.processes == nullptr) return tell(Unpack(devices, splits, packed->rows, *call.allocator));
     devices.processes->AllToAll(

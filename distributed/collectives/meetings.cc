@@ -161,6 +161,7 @@ void Meetings::Join(int device, const Communicator::Call& call, Done done, const
         // The highest of several.
         last = static_cast<int>(num_begun_.rend() - std::max_element(num_begun_.rbegin(), num_begun_.rend()));
         --last;
+        std::fill(num_begun_.begin(), num_begun_.end(), 0);
       } else {
         complete = TakeCompleteLocked();
       }

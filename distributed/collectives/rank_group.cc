@@ -219,6 +219,7 @@ void RankGroup::FinishIfComplete(const std::shared_ptr<Exchange>& exchange) {
     if (exchange->signature.kind == CollectiveSignature::Kind::kJoin) {
       has_joined_ = false;
       ++round_;
+      num_begun_ = 0;
       needless = TakeProxiesLocked();
     }
   }

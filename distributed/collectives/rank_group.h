@@ -219,7 +219,7 @@ class RankGroup final : public Communicator {
   absl::flat_hash_map<ExchangeId, std::shared_ptr<Exchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
   bool has_joined_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t num_begun_ ABSL_GUARDED_BY(mutex_) = 0;  // by this rank itself, in this generation
+  int64_t num_begun_ ABSL_GUARDED_BY(mutex_) = 0;  // by this rank itself, in this round
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   UpdateSections updates_ ABSL_GUARDED_BY(mutex_);
   std::vector<Ended> deferred_ ABSL_GUARDED_BY(mutex_);  // until updates have ended

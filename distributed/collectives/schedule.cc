@@ -94,7 +94,11 @@ absl::Status CompareSchedules(RankGroup& ranks, Environment& environment, const 
                         gather(Tensor::From<int64_t>(Shape({1, 2}), {static_cast<int64_t>(Fingerprint(text)),
                                                                      static_cast<int64_t>(text.size())})));
   const absl::Span<const int64_t> told = all.flat<int64_t>();
-  bool are_equal = true;
+  bool are_equal = static_cast<int64_t>(told.size()) == 2 * ranks.size();
+  if (!are_equal) {
+    return absl::InvalidArgumentError(absl::StrCat("each of ", ranks.size(), " ranks must say 2 numbers of ",
+                                                   "its graph; ", told.size(), " came"));
+  }
   for (int rank = 0; rank < ranks.size(); ++rank) {
     are_equal = are_equal && told[2 * rank] == told[0] && told[2 * rank + 1] == told[1];
   }

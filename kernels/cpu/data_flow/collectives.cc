@@ -345,21 +345,20 @@ class Broadcast final : public Collective {
       input = context.input(0);
       if (absl::Status status = CheckShape(input, shape_, "the input"); !status.ok()) return done(status);
     }
-    Tensor senders(DType::kInt32, Shape({1}));
-    senders.flat<int32_t>()[0] = sends;
+    // A rank that has joined puts in nothing, as one that receives.
+    const Tensor senders =
+        sends ? Tensor::Vector<int32_t>({communicator.rank()}) : Tensor(DType::kInt32, Shape({0}));
     communicator.AllGather(
         call, senders,
         [this, held = RefPtr<Communicator>::Share(&communicator), call, input,
          done = std::move(done)](absl::StatusOr<Tensor> found) {
           if (!found.ok()) return done(found.status());
-          const absl::Span<const int32_t> flags = std::as_const(*found).flat<int32_t>();
-          const auto root = std::find(flags.begin(), flags.end(), 1);
-          if (std::count(flags.begin(), flags.end(), 1) != 1) {
+          const absl::Span<const int32_t> roots = std::as_const(*found).flat<int32_t>();
+          if (roots.size() != 1) {
             return done(absl::InvalidArgumentError(absl::StrCat("a broadcast needs one rank that sends, ",
-                                                                std::count(flags.begin(), flags.end(), 1),
-                                                                " of ", flags.size(), " do")));
+                                                                roots.size(), " of ", held->size(), " do")));
           }
-          held->Broadcast(call, static_cast<int>(root - flags.begin()), dtype_, input, Checked(shape_, done));
+          held->Broadcast(call, roots[0], dtype_, input, Checked(shape_, done));
         });
   }
 
