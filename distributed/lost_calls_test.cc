@@ -54,7 +54,8 @@ struct Replica {
     auto started = MonitoredTrainingSession(g, {.target = server->target(),
                                                 .checkpoint_dir = checkpoint_dir,
                                                 .hooks = std::move(hooks),
-                                                .log_step_count_steps = 0});
+                                                .log_step_count_steps = 0,
+                                                .step_grace_period = absl::Seconds(60)});
     ASSERT_TRUE(started.ok()) << started.status();
     session = *std::move(started);
   }
