@@ -47,6 +47,11 @@ struct Replica {
   void Minimize() {
     train = hvd->DistributedOptimizer(GradientDescent(0.1))->Minimize(g, loss, GlobalStep(g)).value();
   }
+  // Counts, when it is run, without the other rank.
+  Node* AddCounter() {
+    counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
+    return AssignAddVariableOp(g, counter.handle, Const(g, 1.0f));
+  }
   // Without one before: the model counts its steps.
   void Start(std::vector<HookPtr> hooks = {}, const std::string& checkpoint_dir = "") {
     if (train == nullptr) Minimize();
@@ -90,9 +95,28 @@ struct Replica {
   const std::unique_ptr<Horovod> hvd;
   GraphBuilder g{StandardOps()};
   Output x, loss;
-  ModelVariable weight;
+  ModelVariable weight, counter;
   Node* train = nullptr;
   std::unique_ptr<MonitoredSession> session;
+};
+
+// What a rank asks for after Note, as another one sees it.
+class NextCollective {
+ public:
+  void Note(const Replica& replica) {
+    group_ = &replica.ranks();
+    num_before_ = group_->progress().num_collectives;
+    is_noted_.Notify();
+  }
+  void Await() const {
+    is_noted_.WaitForNotification();
+    while (group_->progress().num_collectives == num_before_) absl::SleepFor(absl::Milliseconds(1));
+  }
+
+ private:
+  const RankGroup* group_ = nullptr;
+  int64_t num_before_ = 0;
+  absl::Notification is_noted_;
 };
 
 class LostCallsTest : public HorovodTest {
@@ -281,8 +305,7 @@ TEST_P(LostCallsTest, WhatHooksUpdateIsLeftOutToo) {
   std::vector<float> counts(2);
   absl::Notification is_done;
   OnBothAlike([&](Replica& replica) {
-    const ModelVariable counter = MakeVariable(replica.g, "counter", Tensor::Scalar(0.0f));
-    Node* const count = AssignAddVariableOp(replica.g, counter.handle, Const(replica.g, 1.0f));
+    Node* const count = replica.AddCounter();
     ASSERT_NO_FATAL_FAILURE(replica.Start({std::make_shared<CountingHook>(count)}));
     for (int call = 0; call < 3; ++call) {
       const absl::Status status =
@@ -290,7 +313,7 @@ TEST_P(LostCallsTest, WhatHooksUpdateIsLeftOutToo) {
       EXPECT_TRUE(status.ok()) << status;
       if (replica.rank == 0 && call == 1) is_done.Notify();
     }
-    counts[replica.rank] = replica.Value(counter);
+    counts[replica.rank] = replica.Value(replica.counter);
   });
   EXPECT_EQ(steps_[0], 3);
   EXPECT_THAT(counts, testing::ElementsAre(3, 3));
@@ -317,8 +340,7 @@ TEST_P(LostCallsTest, ARankThatCannotLeaveOutItsCallIsStartedAgain) {
         auto replica = std::make_unique<Replica>(rank, HorovodTest::Start(rank));
         GraphBuilder& g = replica->g;
         replica->Minimize();
-        const ModelVariable counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
-        Node* const count = AssignAddVariableOp(g, counter.handle, Const(g, 1.0f));
+        Node* const count = replica->AddCounter();
         const auto loss_after = [&](Node* node) {
           const GraphBuilder::Scope after = g.ControlScope({node});
           return Identity(g, replica->loss);
@@ -368,13 +390,12 @@ TEST_P(LostCallsTest, ARankThatCannotLeaveOutItsCallIsStartedAgain) {
 
 // Averages the weight after each step; one rank's link is broken before.
 struct AveragingHook final : Hook {
-  AveragingHook(Replica& replica, const Output& average, std::function<void()> before)
-      : replica(replica), average(average), before(std::move(before)) {}
+  AveragingHook(const Output& average, std::function<void()> before)
+      : average(average), before(std::move(before)) {}
   absl::Status AfterRun(RunContext& context, const RunValues&) override {
     if (before != nullptr) std::exchange(before, nullptr)();
     return context.session().Run({}, {average}, {}, Limited()).status();
   }
-  Replica& replica;
   const Output average;
   std::function<void()> before;
 };
@@ -382,33 +403,24 @@ struct AveragingHook final : Hook {
 // The call of rank 0 has begun the hook's collective, that of rank 1 was refused it: both have done the call.
 TEST_P(LostCallsTest, ACallWhoseHookHasLostTheOthersIsDone) {
   std::vector<float> counts(2);
-  RankGroup* first = nullptr;
-  int64_t num_before = 0;  // collectives of rank 0
-  absl::Notification has_first;
+  NextCollective of_first;
   OnBothAlike([&](Replica& replica) {
-    const ModelVariable counter = MakeVariable(replica.g, "counter", Tensor::Scalar(0.0f));
-    Node* const count = AssignAddVariableOp(replica.g, counter.handle, Const(replica.g, 1.0f));
-    const Output average = replica.hvd->AllReduce(replica.g, counter.value);
+    Node* const count = replica.AddCounter();
+    const Output average = replica.hvd->AllReduce(replica.g, replica.counter.value);
     std::function<void()> before;
     if (replica.rank == 1) {
       before = [&] {
-        has_first.WaitForNotification();
-        while (first->progress().num_collectives == num_before) absl::SleepFor(absl::Milliseconds(1));
+        of_first.Await();
         replica.BreakLinks();
       };
     }
-    ASSERT_NO_FATAL_FAILURE(
-        replica.Start({std::make_shared<AveragingHook>(replica, average, std::move(before))}));
-    if (replica.rank == 0) {
-      first = &replica.ranks();
-      num_before = first->progress().num_collectives;
-      has_first.Notify();
-    }
+    ASSERT_NO_FATAL_FAILURE(replica.Start({std::make_shared<AveragingHook>(average, std::move(before))}));
+    if (replica.rank == 0) of_first.Note(replica);
     for (int call = 0; call < 3; ++call) {
       const absl::Status status = replica.Run(call, {count});
       EXPECT_TRUE(status.ok()) << status;
     }
-    counts[replica.rank] = replica.Value(counter);
+    counts[replica.rank] = replica.Value(replica.counter);
   });
   EXPECT_THAT(counts, testing::ElementsAre(3, 3));
 }
@@ -427,33 +439,23 @@ struct LosingHook final : Hook {
 // Rank 1 has not come to the averaging, but its step is done, and it is in no call.
 TEST_P(LostCallsTest, ARankBetweenItsCallsIsNotBehind) {
   std::vector<float> counts(2);
-  RankGroup* first = nullptr;
-  int64_t num_before = 0;  // collectives of rank 0
-  absl::Notification has_first;
+  NextCollective of_first;
   OnBothAlike([&](Replica& replica) {
-    const ModelVariable counter = MakeVariable(replica.g, "counter", Tensor::Scalar(0.0f));
-    Node* const count = AssignAddVariableOp(replica.g, counter.handle, Const(replica.g, 1.0f));
-    const Output average = replica.hvd->AllReduce(replica.g, counter.value);
+    Node* const count = replica.AddCounter();
+    const Output average = replica.hvd->AllReduce(replica.g, replica.counter.value);
     std::function<void()> before;
     if (replica.rank == 1) {
-      before = [&] {
-        has_first.WaitForNotification();
-        while (first->progress().num_collectives == num_before) absl::SleepFor(absl::Milliseconds(1));
-      };
+      before = [&] { of_first.Await(); };
     }
     ASSERT_NO_FATAL_FAILURE(
         replica.Start({std::make_shared<LosingHook>(std::move(before)),
-                       std::make_shared<AveragingHook>(replica, average, std::function<void()>())}));
-    if (replica.rank == 0) {
-      first = &replica.ranks();
-      num_before = first->progress().num_collectives;
-      has_first.Notify();
-    }
+                       std::make_shared<AveragingHook>(average, std::function<void()>())}));
+    if (replica.rank == 0) of_first.Note(replica);
     for (int call = 0; call < 3; ++call) {
       const absl::Status status = replica.Run(call, {count});
       EXPECT_TRUE(status.ok()) << status;
     }
-    counts[replica.rank] = replica.Value(counter);
+    counts[replica.rank] = replica.Value(replica.counter);
   });
   EXPECT_THAT(counts, testing::ElementsAre(3, 3));
 }
@@ -483,6 +485,8 @@ TEST_P(LostCallsTest, TheEndOfTheInputIsNoCallThatOthersHaveDone) {
     });
     EXPECT_TRUE(absl::IsOutOfRange(end)) << end;
     is_given_up.WaitForNotification();
+    // Until the end has come here, too: what the other one had sent would still be taken for this call's.
+    while (replica.ranks().status().ok()) absl::SleepFor(absl::Milliseconds(1));
     const auto mean = replica.session->Run(replica.Batch(2), {metric}, {}, Limited());
     ASSERT_TRUE(mean.ok()) << mean.status();
     means[replica.rank] = (*mean)[0].scalar<float>();
@@ -530,20 +534,15 @@ TEST_P(LostCallsTest, ACallThatARestoredCheckpointHasIsLeftOut) {
 
 // They are no part of a call, and rank 0's own calls count as little.
 TEST_P(LostCallsTest, CollectivesBetweenCallsDoNotCount) {
-  RankGroup* first = nullptr;
-  int64_t num_before = 0;  // collectives of rank 0
-  absl::Notification first_goes_on;
+  NextCollective of_first;
   OnBothAlike([&](Replica& replica) {
     const Output metric = replica.hvd->AllReduce(replica.g, replica.loss);
     ASSERT_NO_FATAL_FAILURE(replica.Start());
     for (int call = 0; call < 4; ++call) {
       if (call == 2 && replica.rank == 0) {
-        first = &replica.ranks();
-        num_before = first->progress().num_collectives;
-        first_goes_on.Notify();
+        of_first.Note(replica);
       } else if (call == 2) {
-        first_goes_on.WaitForNotification();
-        while (first->progress().num_collectives == num_before) absl::SleepFor(absl::Milliseconds(1));
+        of_first.Await();
         replica.BreakLinks();
       }
       const absl::Status status = replica.Train(call);
@@ -562,8 +561,7 @@ TEST_P(LostCallsTest, WhatTheOthersHaveUpdatedIsKnownAfterACallOfOnesOwn) {
   std::vector<float> counts(2);
   absl::Notification has_counted;  // in the call after the one that rank 0 has trained in
   OnBothAlike([&](Replica& replica) {
-    const ModelVariable counter = MakeVariable(replica.g, "counter", Tensor::Scalar(0.0f));
-    Node* const count = AssignAddVariableOp(replica.g, counter.handle, Const(replica.g, 1.0f));
+    Node* const count = replica.AddCounter();
     ASSERT_NO_FATAL_FAILURE(replica.Start());
     std::thread watch;
     if (replica.rank == 0) {
@@ -575,11 +573,11 @@ TEST_P(LostCallsTest, WhatTheOthersHaveUpdatedIsKnownAfterACallOfOnesOwn) {
         return absl::AbortedError("a peer was lost");
       });
       EXPECT_TRUE(status.ok()) << status;
-      EXPECT_TRUE(replica.Run(0, {}, {counter.value}).ok());
+      EXPECT_TRUE(replica.Run(0, {}, {replica.counter.value}).ok());
     } else {
       EXPECT_TRUE(replica.Train(0).ok());
       watch = std::thread([&, &raw = replica.session->session()] {
-        while (raw.Run({}, {counter.value}).value()[0].scalar<float>() < 1) {
+        while (raw.Run({}, {replica.counter.value}).value()[0].scalar<float>() < 1) {
           absl::SleepFor(absl::Milliseconds(1));
         }
         has_counted.Notify();
@@ -588,7 +586,7 @@ TEST_P(LostCallsTest, WhatTheOthersHaveUpdatedIsKnownAfterACallOfOnesOwn) {
     const absl::Status status = replica.Run(1, {replica.train, count});
     EXPECT_TRUE(status.ok()) << status;
     if (watch.joinable()) watch.join();
-    counts[replica.rank] = replica.Value(counter);
+    counts[replica.rank] = replica.Value(replica.counter);
   });
   EXPECT_EQ(steps_[0], 2);
   EXPECT_THAT(counts, testing::ElementsAre(1, 1));
