@@ -463,11 +463,13 @@ TEST_P(LostCallsTest, ARankBetweenItsCallsIsNotBehind) {
 // Rank 1 comes to a collective before it sees that there is no more input, rank 0 does not.
 TEST_P(LostCallsTest, TheEndOfTheInputIsNoCallThatOthersHaveDone) {
   std::vector<float> means(2);
-  absl::Notification is_given_up;
+  absl::Notification has_trained, is_given_up;
   OnBothAlike([&](Replica& replica) {
     const Output metric = replica.hvd->AllReduce(replica.g, replica.loss);
     ASSERT_NO_FATAL_FAILURE(replica.Start());
     EXPECT_TRUE(replica.Train(0).ok());
+    if (replica.rank == 0) has_trained.Notify();
+    has_trained.WaitForNotification();
     const absl::Status end = replica.session->RunStepFn([&](Context& context) -> absl::Status {
       if (replica.rank == 1) {
         const int64_t num_before = replica.ranks().progress().num_collectives;
