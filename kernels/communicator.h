@@ -71,6 +71,9 @@ class Communicator : public Resource {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // How many ranks' tensors an AllReduce adds up now: size(), unless this rank repeats, alone, what the
+  // others have done.
+  virtual int num_reduced() const { return size(); }
 
   // The elementwise reduction of all ranks' inputs, which have the same dtype and shape; divided by size()
   // when `divides`. Floating-point types of 16 bits are added up in float and rounded once.

@@ -11,7 +11,8 @@
 // first half of it, where each rank owns its rows. Adasum: the same, but an owner has one range of the
 // tensor, and the ranks exchange their parts of the dot products once for each level of the tree. Broadcasts,
 // all-gathers and all-to-alls send rows in segments, too. A rank sends another one more than the first of
-// them only when it knows that the other has begun: the result has a place there by then.
+// them only when it knows that the other has begun, and that the result has a place there: that of an
+// all-gather has one when all ranks have said how many rows they send.
 //
 // Safe against hostile parts: one that does not fit is InvalidArgument and changes nothing. The repetition of
 // a part changes nothing.
@@ -83,6 +84,9 @@ class Collective {
   // The ranks, first and last, whose share that rank's part has: where they are more than one, each of them
   // may be the one that is late.
   virtual std::pair<int, int> SpeaksFor(int rank) const { return {rank, rank}; }
+  // Whether what comes is kept because the result has no place for it yet: more of it may have to be held
+  // back. Once false it stays so.
+  virtual bool keeps_what_comes() const { return false; }
   // Whether nothing is missing. Once true, `result` is there.
   virtual bool is_complete() const = 0;
   virtual absl::StatusOr<Tensor> result() const = 0;

@@ -546,7 +546,11 @@ TEST(CollectivesTest, WhatNeedsARankThatHasJoinedIsAnErrorThatNamesIt) {
 // What it is made to compute is what others say, one of whom may lie.
 TEST(CollectivesTest, ARankThatHasJoinedComputesNoMoreThanItHasMemoryFor) {
   constexpr int64_t kMaxBytes = 1 << 20;
-  for (const int64_t count : {kMaxBytes / 8 + 1, int64_t{1} << 33, int64_t{1} << 61}) {
+  const int64_t with_share = kMaxBytes / (3 * sizeof(float)) + 1;  // zeros, the result, what others send
+  const int64_t with_wire = kMaxBytes / (4 * sizeof(float)) + 1;   // zeros and result as halves, too
+  for (const auto& [count, wire] :
+       {std::pair(with_share, DType::kInvalid), std::pair(with_wire, DType::kHalf),
+        std::pair(int64_t{1} << 33, DType::kInvalid), std::pair(int64_t{1} << 61, DType::kInvalid)}) {
     TestGroup group(2, 1, kMaxBytes);
     group.Form();
     absl::Status joined;
@@ -557,6 +561,7 @@ TEST(CollectivesTest, ARankThatHasJoinedComputesNoMoreThanItHasMemoryFor) {
     message.signature.kind = CollectiveSignature::Kind::kAllReduce;
     message.signature.dtype = DType::kFloat32;
     message.signature.dims = {count};
+    message.signature.wire = wire;
     absl::Status reply;
     group[0].Receive(1, message, Payload(), [&](const absl::Status& status) { reply = status; });
     EXPECT_TRUE(absl::IsResourceExhausted(reply)) << reply;
@@ -570,7 +575,7 @@ TEST(CollectivesTest, WhatARankThatHasJoinedHasComputedCountsNoMore) {
   group[0].Join({"join", {9, 9}}, [](absl::StatusOr<int>) {});
   for (int i = 0; i < 20; ++i) {  // each takes most of what there is
     TestGroup::Outcome outcome = NewOutcome();
-    group[1].AllReduce({"x", {0, 0}}, Numbers(1, 120'000), Reduction::kSum, false, TestGroup::Into(outcome));
+    group[1].AllReduce({"x", {0, 0}}, Numbers(1, 80'000), Reduction::kSum, false, TestGroup::Into(outcome));
     group.DeliverAll();
     Value(outcome);
   }

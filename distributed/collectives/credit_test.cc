@@ -51,6 +51,45 @@ TEST(CreditTest, ARankThatHasNotBegunIsSentLittle) {
   EXPECT_EQ(group.num_unanswered_bytes(1), 0);
 }
 
+// Rows have no place until all ranks have said how many they send.
+TEST(CreditTest, RowsAreHeldBackWhileARankIsLate) {
+  for (const bool gathers : {true, false}) {
+    TestGroup group(3, 5);
+    group.Form();
+    std::vector<Outcome> outcomes = {NewOutcome(), NewOutcome(), NewOutcome()};
+    const auto begin = [&](int rank) {
+      const Communicator::Done done = TestGroup::Into(outcomes[rank]);
+      if (gathers) return group[rank].AllGather({"rows", {1, 1}}, Numbers(rank, kCount), done);
+      group[rank].AllToAll({"rows", {1, 1}}, Numbers(rank, 3 * kCount), {kCount, kCount, kCount},
+                           [done](absl::StatusOr<Communicator::Exchanged> all) {
+                             done(all.ok() ? absl::StatusOr<Tensor>(all->rows) : all.status());
+                           });
+    };
+    for (const int rank : {0, 1}) {
+      begin(rank);
+      group.DeliverAll();
+    }
+    EXPECT_EQ(group.num_unanswered_bytes(0), Lane::kFirstBytes);
+    EXPECT_EQ(group.num_unanswered_bytes(1), Lane::kFirstBytes);
+    begin(2);
+    group.DeliverAll();
+    for (const Outcome& outcome : outcomes) ASSERT_EQ(Value(outcome).num_elements(), 3 * kCount);
+    for (const int rank : {0, 1, 2}) EXPECT_EQ(group.num_unanswered_bytes(rank), 0);
+  }
+}
+
+TEST(CreditTest, RowsThatAreHeldBackAreAnsweredWhenTheGroupEnds) {
+  TestGroup group(3, 5);
+  group.Form();
+  for (const int rank : {0, 1}) {
+    group[rank].AllGather({"rows", {1, 1}}, Numbers(rank, kCount), TestGroup::Into(NewOutcome()));
+  }
+  group.DeliverAll();
+  ASSERT_GT(group.num_unanswered_bytes(0), 0);
+  group[0].End(absl::AbortedError("rank 2 was lost"));
+  EXPECT_EQ(group.num_unanswered_bytes(0), 0);
+}
+
 // Many collectives ahead, of more bytes than are kept of a rank: those beyond the budget only announce
 // themselves.
 TEST(CreditTest, ARankThatIsFarAheadIsHeldBackAndNotRefused) {

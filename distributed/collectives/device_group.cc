@@ -111,7 +111,7 @@ struct Division {
     if (!divides) return;
     in_halves = devices.processes == nullptr || (IsFloatingPoint(dtype) && reduction == Reduction::kSum);
     early = in_halves ? devices.num_devices : 1;
-    late = in_halves ? 1 : devices.num_ranks();
+    late = in_halves ? 1 : devices.processes->num_reduced() * devices.num_devices;
   }
   int64_t early = 1, late = 1;
   bool in_halves = false;

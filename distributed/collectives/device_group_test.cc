@@ -650,5 +650,25 @@ TEST(DeviceGroupTest, CancelledAmidArrivals) {
   }
 }
 
+// A step that the others have done already: the processes add up one tensor, which is that of all devices.
+TEST(DeviceGroupTest, AMeanWhileAloneIsThatOfTheDevices) {
+  TestGroup group(2);
+  group.Form();
+  group[0].SetAlone(1);
+  const auto devices = MakeDeviceGroup(Names(2), RefPtr<Communicator>::Share(&group[0]));
+  Cancellation step;
+  const auto whole = Outcomes(2), real = Outcomes(2);
+  for (int i = 0; i < 2; ++i) {
+    devices[i]->AllReduce(CallIn(step, 1), Tensor::Vector<int32_t>({10 + 10 * i}), Reduction::kSum, true,
+                          TestGroup::Into(whole[i]));
+    devices[i]->AllReduce(CallIn(step, 2), Tensor::Vector<float>({10.0f + 10 * i}), Reduction::kSum, true,
+                          TestGroup::Into(real[i]));
+  }
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(Values<int32_t>(whole[i]), ElementsAre(15));
+    EXPECT_THAT(Values<float>(real[i]), ElementsAre(15));
+  }
+}
+
 }  // namespace
 }  // namespace weir

@@ -80,6 +80,18 @@ void Exchange::EndTake() {
   --num_takes_;
 }
 
+bool Exchange::Hold(Reply* reply) {
+  absl::MutexLock lock(&mutex_);
+  if (is_closed_) return false;
+  held_.push_back(std::move(*reply));
+  return true;
+}
+
+std::vector<Exchange::Reply> Exchange::TakeHeld() {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(held_, {});
+}
+
 void Exchange::SetStarted() {
   absl::MutexLock lock(&mutex_);
   has_started_ = true;

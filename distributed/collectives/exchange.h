@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -72,6 +74,11 @@ class Exchange {
   // Around what is done with a part that has come: until then more may have to be sent because of it.
   void BeginTake();
   void EndTake();
+  // Keeps the answer to a part until TakeHeld, so that its sender holds back what follows. False, and nothing
+  // is kept, when lanes are closed.
+  using Reply = absl::AnyInvocable<void(const absl::Status& status)>;
+  bool Hold(Reply* reply);
+  std::vector<Reply> TakeHeld();
   // Start and all that came early have been dealt with.
   void SetStarted();
   bool has_started() const;
@@ -91,6 +98,7 @@ class Exchange {
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t num_unanswered_ ABSL_GUARDED_BY(mutex_) = 0;  // parts, also those that wait
   int num_takes_ ABSL_GUARDED_BY(mutex_) = 0;           // under way
+  std::vector<Reply> held_ ABSL_GUARDED_BY(mutex_);
   bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_registered_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t callback_ ABSL_GUARDED_BY(mutex_) = 0;

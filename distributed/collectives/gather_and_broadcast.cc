@@ -168,6 +168,11 @@ class RowExchange final : public Collective {
     return *output_;
   }
 
+  bool keeps_what_comes() const override {
+    absl::MutexLock lock(&mutex_);
+    return !output_;
+  }
+
   std::vector<int64_t> splits() const override {
     absl::MutexLock lock(&mutex_);
     std::vector<int64_t> splits;
@@ -247,8 +252,9 @@ class RowExchange final : public Collective {
         }
       }
     }
-    for (const Copy& copy : copies) {
+    for (Copy& copy : copies) {
       if (copy.bytes.num_bytes() > 0) std::copy_n(copy.bytes.data(), copy.bytes.num_bytes(), copy.place);
+      copy.bytes = Payload();  // it is not kept until all have been copied
     }
     absl::MutexLock lock(&mutex_);
     is_copying_ = false;

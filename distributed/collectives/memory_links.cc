@@ -67,6 +67,10 @@ absl::Status MemoryLinks::Accept(int rank, uint64_t generation, const SharedMemo
   auto link = std::make_shared<Link>(std::move(memory), generation, /*is_first=*/false);
   link->is_open = true;
   absl::MutexLock lock(&mutex_);
+  // It may have taken so long that the link of a later generation would be replaced.
+  if (under_way_.has_value() && *under_way_ != generation) {
+    return absl::AbortedError("that generation of the group is over");
+  }
   links_[rank] = std::move(link);
   return absl::OkStatus();
 }
@@ -74,9 +78,15 @@ absl::Status MemoryLinks::Accept(int rank, uint64_t generation, const SharedMemo
 void MemoryLinks::KeepOnly(uint64_t generation) {
   std::vector<LinkRef> dropped;  // unmapped without the lock
   absl::MutexLock lock(&mutex_);
+  under_way_ = generation;
   for (LinkRef& link : links_) {
     if (link != nullptr && link->generation != generation) dropped.push_back(std::exchange(link, nullptr));
   }
+}
+
+void MemoryLinks::OnEnd(uint64_t generation) {
+  absl::MutexLock lock(&mutex_);
+  if (under_way_ == generation) under_way_ = std::nullopt;
 }
 
 bool MemoryLinks::MayLook(uint64_t generation) {

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,10 +51,11 @@ class MemoryLinks {
   // Memory for a link to that rank in that generation. It is read from now on, and written from Open on.
   absl::StatusOr<SharedMemory::Place> Offer(int rank, uint64_t generation);
   void Open(int rank, uint64_t generation);
-  // What another rank has offered: a link that is open.
+  // What another rank has offered: a link that is open. Aborted when another generation is under way.
   absl::Status Accept(int rank, uint64_t generation, const SharedMemory::Place& place);
-  // Links of other generations are over.
+  // Links of other generations are over, and none is accepted until that one ends.
   void KeepOnly(uint64_t generation);
+  void OnEnd(uint64_t generation);
 
   // Before the parts of a small collective are sent: whether this thread is going to Await. At most one does.
   bool BeginLook(uint64_t generation);
@@ -107,7 +109,8 @@ class MemoryLinks {
   const Take take_;
   const Tell tell_;
   mutable absl::Mutex mutex_;
-  std::vector<LinkRef> links_ ABSL_GUARDED_BY(mutex_);  // by rank; null where there is none
+  std::vector<LinkRef> links_ ABSL_GUARDED_BY(mutex_);         // by rank; null where there is none
+  std::optional<uint64_t> under_way_ ABSL_GUARDED_BY(mutex_);  // the generation that is
   std::atomic<bool> somebody_looks_{false};
   // Of who looks.
   int num_in_vain_ = 0;  // the last looks

@@ -207,6 +207,19 @@ TEST_F(MemoryLinksTest, ALinkIsOfOneGeneration) {
   EXPECT_FALSE(first_.links.Send(1, kGeneration, "a", ""));
 }
 
+// An offer that was on its way when the group was formed anew.
+TEST_F(MemoryLinksTest, AnOfferOfAnotherGenerationThanTheOneUnderWayIsRefused) {
+  auto memory = SharedMemory::Make(2 * MemoryRing::kBytes).value();
+  second_.links.KeepOnly(kGeneration + 1);
+  EXPECT_TRUE(second_.links.Accept(0, kGeneration + 1, memory->place()).ok());
+  auto late = SharedMemory::Make(2 * MemoryRing::kBytes).value();
+  EXPECT_TRUE(absl::IsAborted(second_.links.Accept(0, kGeneration, late->place())));
+  EXPECT_TRUE(second_.links.CanSend(0, kGeneration + 1));
+  // The next one may be offered before this rank knows of it, when this one has ended.
+  second_.links.OnEnd(kGeneration + 1);
+  EXPECT_TRUE(second_.links.Accept(0, kGeneration + 2, late->place()).ok());
+}
+
 // Offered twice, because an answer was lost: what has been said in between stays.
 TEST_F(MemoryLinksTest, ARepeatedOfferChangesNothing) {
   if (!has_cores_) GTEST_SKIP() << "with one core nobody looks";

@@ -188,6 +188,7 @@ void PeerGroup::Tell(int rank, const char* method, std::string body, absl::Durat
 }
 
 void PeerGroup::OnEnd(uint64_t generation, const absl::Status& reason) {
+  memory_.OnEnd(generation);
   {
     absl::MutexLock lock(&mutex_);
     if (is_leaving_) return;  // Leave says it

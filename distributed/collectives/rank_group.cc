@@ -84,7 +84,7 @@ void RankGroup::Refuse(const Call& call, const absl::Status& status, const Excha
 }
 
 void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, Exchange::Options options,
-                    Exchange::Done done, int64_t proxied_sequence) {
+                    Exchange::Done done, const ExchangeId* proxied) {
   absl::StatusOr<std::unique_ptr<Collective>> collective = make();
   std::shared_ptr<Exchange> exchange;
   std::vector<Early> early;
@@ -93,6 +93,10 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
   const bool is_join = signature.kind == CollectiveSignature::Kind::kJoin;
   {
     absl::MutexLock lock(&mutex_);
+    int64_t& next = next_sequence_[call.key];
+    const ExchangeId id = {generation_, {call.key, next}};
+    // Since it was seen, another may have begun it, or the round or the generation may have ended.
+    if (proxied != nullptr && (!has_joined_ || id != *proxied)) return;
     progress_.num_collectives += !options.is_proxy;
     progress_.num_joins += is_join;
     if (alone_.has_value()) {
@@ -103,10 +107,8 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
       refused =
           absl::FailedPreconditionError(absl::StrCat(NameOf(rank_), " has joined, and others have not"));
     }
-    int64_t& next = next_sequence_[call.key];
-    if (options.is_proxy && next != proxied_sequence) return;
     if (refused.ok()) {
-      const ExchangeId id = {generation_, {call.key, next++}};
+      ++next;
       num_begun_ += !options.is_proxy;
       has_joined_ |= is_join;
       options.round = round_;
@@ -203,10 +205,15 @@ void RankGroup::Take(const std::shared_ptr<Exchange>& exchange, Early part) {
     if (next.ok()) SendAll(exchange, *std::move(next));
   }
   exchange->EndTake();
-  part.reply(status);
-  if (!status.ok()) {
-    EndGeneration(exchange->id.first, status);
-  }
+  const bool is_held = status.ok() && exchange->collective->keeps_what_comes() && exchange->Hold(&part.reply);
+  if (!is_held) part.reply(status);
+  // Looked at again, for another thread may have made the result's place before the answer was held.
+  if (!exchange->collective->keeps_what_comes()) AnswerHeld(*exchange, absl::OkStatus());
+  if (!status.ok()) EndGeneration(exchange->id.first, status);
+}
+
+void RankGroup::AnswerHeld(Exchange& exchange, const absl::Status& status) {
+  for (Reply& reply : exchange.TakeHeld()) reply(status);
 }
 
 void RankGroup::FinishIfComplete(const std::shared_ptr<Exchange>& exchange) {
@@ -225,6 +232,7 @@ void RankGroup::FinishIfComplete(const std::shared_ptr<Exchange>& exchange) {
   }
   for (const auto& proxy : needless) {
     proxy->CloseLanes();
+    AnswerHeld(*proxy, absl::OkStatus());
     proxy->Finish(absl::OkStatus());
   }
   exchange->Finish(absl::OkStatus());
@@ -308,6 +316,7 @@ void RankGroup::EndGeneration(uint64_t generation, absl::Status reason) {
   for (const auto& exchange : exchanges) exchange->CloseLanes();
   links_.OnEnd(generation, reason);
   for (Early& part : early) part.reply(reason);
+  for (const auto& exchange : exchanges) AnswerHeld(*exchange, reason);
   std::vector<Ended> told;
   {
     absl::MutexLock lock(&mutex_);

@@ -82,6 +82,7 @@ class RankGroup final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(names_.size()); }
+  int num_reduced() const override { return alone().has_value() ? 1 : size(); }
   std::string NameOf(int rank) const;  // "rank 1 (worker:1)"
 
   void AllReduce(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) override;
@@ -129,7 +130,7 @@ class RankGroup final : public Communicator {
   void SetAlone(std::optional<int> newest);
 
   // A part from another rank. `reply` is called once, maybe later. Errors end the sender's generation.
-  using Reply = absl::AnyInvocable<void(const absl::Status& status)>;
+  using Reply = Exchange::Reply;
   void Receive(int from, CollectiveMessage message, Payload bytes, Reply reply);
   Payload Place(int from, const CollectiveMessage& message, size_t num_bytes);
 
@@ -161,9 +162,10 @@ class RankGroup final : public Communicator {
 
   void Reduce(CollectiveSignature::Kind kind, const Call& call, Tensor input, Reduction reduction,
               bool divides, Done done);
-  // Begins a collective of this rank, or (as a proxy) one of others, if it is the next one of its key.
+  // Begins a collective of this rank, or (as a proxy) the one of others that `proxied` says, if that is the
+  // next one of its key and this rank has joined.
   void Run(const Call& call, CollectiveSignature signature, Make make, Exchange::Options options,
-           Exchange::Done done, int64_t proxied_sequence = -1);
+           Exchange::Done done, const ExchangeId* proxied = nullptr);
   // Of a collective that has ended before it began.
   static void Refuse(const Call& call, const absl::Status& status, const Exchange::Done& done);
   // Begins what others have begun of that key, if this rank has joined.
@@ -182,6 +184,7 @@ class RankGroup final : public Communicator {
   void OnAnswer(const std::shared_ptr<Exchange>& exchange, int to, const Lane::Sent& sent,
                 const absl::Status& status);
   void Take(const std::shared_ptr<Exchange>& exchange, Early part);
+  static void AnswerHeld(Exchange& exchange, const absl::Status& status);
   // Calls `done` if everything is there.
   void FinishIfComplete(const std::shared_ptr<Exchange>& exchange);
   enum class Presence { kHere, kDone, kLeft };

@@ -183,15 +183,19 @@ void RankGroup::BeginProxies(const Key& key) {
     }
     Run(
         call, signature, [&] { return std::move(collective); }, {.is_proxy = true},
-        [bytes = std::move(bytes)](const absl::Status&, const Collective&) {}, id.second.second);
+        [bytes = std::move(bytes)](const absl::Status&, const Collective&) {}, &id);
   }
 }
 
 absl::Status RankGroup::TakeProxyBytes(const CollectiveSignature& signature, const Shape& shape,
                                        std::shared_ptr<void>* bytes) {
-  // The zeros and the result, and what a host's ranks have come to.
-  const int64_t num_tensors = ranks_per_host_ > 1 ? 3 : 2;
-  const int64_t each = num_tensors * static_cast<int64_t>(DTypeSize(signature.dtype));
+  const auto element = static_cast<int64_t>(DTypeSize(signature.dtype));
+  const bool is_wired = signature.wire != DType::kInvalid;
+  const int64_t travelling = is_wired ? static_cast<int64_t>(DTypeSize(signature.wire)) : element;
+  // The zeros and the result, and both as they travel; what all ranks send of this one's share, maybe as
+  // floats; and what a host's ranks have come to.
+  const int64_t each = 2 * element + (is_wired ? 2 * travelling : 0) +
+                       std::max<int64_t>(travelling, sizeof(float)) + (ranks_per_host_ > 1 ? travelling : 0);
   const int64_t num_bytes =
       shape.num_elements() <= max_proxy_bytes_ / each ? shape.num_elements() * each : -1;
   if (num_bytes < 0 || !proxy_budget_->Take(num_bytes)) {
