@@ -49,7 +49,7 @@ struct CallsDone {
 
 // What a rank says of itself when the group is formed.
 struct RankState {
-  static constexpr int kNumNumbers = 7;
+  static constexpr int kNumNumbers = 8;
 
   int64_t step = 0;
   int64_t num_devices = 1;
@@ -57,15 +57,16 @@ struct RankState {
   CallsDone done;
   bool is_in_call = false;
   bool is_joining = false;  // the others may have done more calls since
+  int64_t num_trained = 0;  // calls, in all rounds, that its variables have
 
   Tensor ToTensor() const {
     return Tensor::Vector<int64_t>({step, num_devices, int64_t{is_torn}, done.num_joins, done.num_calls,
-                                    int64_t{is_in_call}, int64_t{is_joining}});
+                                    int64_t{is_in_call}, int64_t{is_joining}, num_trained});
   }
   bool is_new() const { return done.num_joins == CallsDone::kNone; }
   static RankState From(absl::Span<const int64_t> numbers) {
-    return {numbers[0],      numbers[1],     numbers[2] != 0, {numbers[3], numbers[4]},
-            numbers[5] != 0, numbers[6] != 0};
+    return {numbers[0],      numbers[1],      numbers[2] != 0, {numbers[3], numbers[4]},
+            numbers[5] != 0, numbers[6] != 0, numbers[7]};
   }
 };
 
@@ -81,9 +82,14 @@ CallsDone MostCallsDone(absl::Span<const RankState> ranks) {
 }
 
 // Whether the leader's variables, of a checkpoint, have the call that the rank is in: the leader has died
-// after that call, before the others had its last parts.
+// after that call, before the others had its last parts. A Join it begins again: the leader may have trained
+// on while it waited, and will.
 bool IsContained(const RankState& rank, const RankState& leader) {
-  return leader.is_new() && !rank.is_new() && rank.is_in_call && rank.step < leader.step;
+  return leader.is_new() && !rank.is_new() && rank.is_in_call && !rank.is_joining && rank.step < leader.step;
+}
+bool IsAnyContained(absl::Span<const RankState> ranks, const RankState& leader) {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&leader](const RankState& rank) { return IsContained(rank, leader); });
 }
 
 // Whether a rank with torn variables has updates that the other one lacks. One that has just started may have
@@ -135,7 +141,6 @@ class BroadcastVariables final : public Hook {
 
   absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override {
     session_ = &session;
-    received_ = AppliedUpdates();
     is_joining_ |= group_.ranks()->progress().num_joins != known_.num_joins;
     // Each session but the first follows a loss: the others are to come here, too.
     if (std::exchange(has_begun_, true) || !group_.ranks()->status().ok()) {
@@ -147,7 +152,7 @@ class BroadcastVariables final : public Hook {
     WEIR_ASSIGN_OR_RETURN(const int64_t own_step, ReadGlobalStep(session, global_step_));
     WEIR_ASSIGN_OR_RETURN(const std::vector<RankState> states, CompareStates(own_step));
     const CallsDone most = MostCallsDone(states);
-    WEIR_ASSIGN_OR_RETURN(leader_, FindLeader(states, most));
+    WEIR_ASSIGN_OR_RETURN(leader_, FindLeader(states));
     WEIR_RETURN_IF_ERROR(CompareSchedules(ranks, environment_, CallFor(-1, "the graphs"), schedule_));
     if (states[leader_].step != own_step) {
       PrintNotice(absl::StrCat(ranks.NameOf(ranks.rank()), " takes over the variables of ",
@@ -163,6 +168,9 @@ class BroadcastVariables final : public Hook {
                                                  : ReceiveAll(session, is_behind));
     ranks.ForgetTornUpdates();
     others_ = most.num_joins == CallsDone::kNone ? CallsDone{0, 0} : most;
+    // All count the call that the leader had done: it may die again before each of them has left it out.
+    if (IsAnyContained(states, states[leader_])) ++others_.num_calls;
+    num_trained_ = states[leader_].num_trained;
     is_behind_ = is_behind;
     if (!is_behind) done_ = others_;
     return absl::OkStatus();
@@ -191,6 +199,7 @@ class BroadcastVariables final : public Hook {
     } else if (has_met_others) {
       // At the end of the input some ranks may have come to a collective, and others not.
       done_.num_calls += int64_t{is_done};
+      num_trained_ += int64_t{is_done};
     } else if (!received_.empty()) {
       // A call of this rank alone, which has used the numbers of their steps.
       return SetApplied(*session_, steps_->Next(), [] { return absl::OkStatus(); });
@@ -233,7 +242,8 @@ class BroadcastVariables final : public Hook {
                            group.has_torn_updates(),
                            is_behind_ ? others_ : done_,
                            is_in_call_,
-                           is_joining_ && !is_behind_};
+                           is_joining_ && !is_behind_,
+                           num_trained_};
     WEIR_ASSIGN_OR_RETURN(const Tensor all, Wait([&](Communicator& ranks, Communicator::Done done) {
                             ranks.AllGather(CallFor(0, "global_step"), own.ToTensor(), std::move(done));
                           }));
@@ -257,13 +267,13 @@ class BroadcastVariables final : public Hook {
   }
 
   // The rank that has done the most steps. Of several one that was in the group before, for it has updates
-  // that are not counted; of these one that is not behind; the lowest of these. Not one whose step was
-  // cancelled in the middle of its updates.
-  absl::StatusOr<int> FindLeader(absl::Span<const RankState> states, const CallsDone& most) const {
+  // that are not counted; of these one that has trained in the most calls, which is neither behind nor waits
+  // in a Join; the lowest of these. Not one whose step was cancelled in the middle of its updates.
+  absl::StatusOr<int> FindLeader(absl::Span<const RankState> states) const {
     int leader = -1, torn = -1;
     const auto place = [&](int rank) {
       const RankState& state = states[rank];
-      return std::tuple(state.step, !state.is_new(), !IsBehind(state, most));
+      return std::tuple(state.step, !state.is_new(), state.num_trained);
     };
     for (int rank = 0; rank < static_cast<int>(states.size()); ++rank) {
       int& best = states[rank].is_torn ? torn : leader;
@@ -371,9 +381,10 @@ class BroadcastVariables final : public Hook {
   bool is_terminated_ = false;
   absl::Time form_by_ = absl::InfiniteFuture();
   Session* session_ = nullptr;
-  int leader_ = 0;    // whose variables all have
-  CallsDone done_;    // by this rank
-  CallsDone others_;  // by those that had come farthest when the group was formed
+  int leader_ = 0;           // whose variables all have
+  CallsDone done_;           // by this rank
+  CallsDone others_;         // by those that had come farthest when the group was formed
+  int64_t num_trained_ = 0;  // calls that the variables have
   bool is_in_call_ = false;
   bool is_joining_ = false;    // a Join of the call that is under way has begun
   bool is_behind_ = false;     // of others_: the call that is under way is not done again

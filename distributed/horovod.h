@@ -18,7 +18,8 @@
 // Faults. When a rank is lost, the step of every other one fails with Aborted, its session is created anew,
 // and the hook forms the group again and waits for the lost rank to be started again (`weir launch
 // --restarts`). Then all take the variables of the rank that has done the most steps: a survivor, so that
-// nothing is lost but the step under way. There is no commit() as in Horovod: a step updates nothing before
+// nothing is lost but the step under way. (Survivors that all wait in Join have updated nothing since; what
+// the others have trained alone is lost with the last of them.) There is no commit() as in Horovod: a step updates nothing before
 // all of its gradients have been averaged. Each rank then tries the call of its session again that has failed
 // (Run, or RunStepFn with all of its steps), and what a step of it has updated before is not updated again.
 // A rank whose call failed, but was done by others with what this rank had put in, does not do it again: its
@@ -126,7 +127,7 @@ class Horovod {
                                                   const DistributedOptimizerOptions& options = {});
 
   // Gives all ranks the variables of the one that has done the most steps (of several one that was there
-  // before, of these one whose call the others have not done, and the lowest of these) whenever a session is
+  // before, of these one that has trained in the most calls, and the lowest of these) whenever a session is
   // created: at the start those of rank 0, or of the rank that has restored a checkpoint. It belongs before
   // other hooks that read variables.
   HookPtr BroadcastGlobalVariablesHook();

@@ -139,6 +139,7 @@ class LostCallsTest : public HorovodTest {
     EXPECT_EQ(steps_[0], steps_[1]);
     EXPECT_EQ(weights_[0], weights_[1]);
   }
+  void CountOnceAfterAnOwnCall(const HookPtr& hook_of_first);
   void End(Replica& replica) {
     ASSERT_NE(replica.session, nullptr);
     steps_[replica.rank] = replica.session->GlobalStep().value();
@@ -262,6 +263,27 @@ TEST_P(LostCallsTest, TheEndOfTheInputEndsACallThatIsLeftOut) {
     EXPECT_TRUE(joined.ok()) << joined;
   });
   EXPECT_EQ(steps_[0], 3);
+}
+
+// Rank 0 waits in Join while rank 1 trains, and nobody counts: the newest variables are those of rank 1.
+TEST_P(LostCallsTest, ARankThatHasJoinedHasNotTheNewestVariables) {
+  OnBoth([&](Replica& replica) {
+    replica.train = replica.hvd->DistributedOptimizer(GradientDescent(0.5))
+                        ->Minimize(replica.g, Mul(replica.g, replica.weight.value, replica.x))
+                        .value();
+    const Output join = replica.hvd->Join(replica.g);
+    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    const Feeds batch = {{replica.x, Tensor::Scalar(-2.0f)}};
+    const int num_calls = replica.rank == 0 ? 1 : 5;
+    for (int call = 0; call < num_calls; ++call) {
+      if (call == 3) replica.BreakLinks();
+      const absl::Status status = replica.session->Run(batch, {}, {replica.train}, Limited()).status();
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    const absl::Status joined = replica.Run(0, {}, {join});
+    EXPECT_TRUE(joined.ok()) << joined;
+  });
+  EXPECT_EQ(weights_[1], 3) << "one call of both, and four halves";
 }
 
 // All say that they have done no step. The one that has just started has not.
@@ -534,6 +556,42 @@ TEST_P(LostCallsTest, ACallThatARestoredCheckpointHasIsLeftOut) {
   EXPECT_EQ(weights_[0], weights_[1]);
 }
 
+// Rank 0 has trained on while rank 1 was out of data, has saved and died. What the checkpoint has is no part
+// of the Join of rank 1, which begins it again.
+TEST_P(LostCallsTest, AJoinThatARestoredCheckpointIsAheadOfIsBegunAgain) {
+  const std::string saved = absl::StrCat(testing::TempDir(), "/join_", GetParam() ? "grpc" : "inproc");
+  {
+    Replica alone(0, Server::Start(TaskConfig()).value());
+    ASSERT_NO_FATAL_FAILURE(alone.Start({}, saved));
+    for (int call = 0; call < 3; ++call) EXPECT_TRUE(alone.Train(call).ok());
+    EXPECT_TRUE(alone.session->Close().ok());
+  }
+  MakeCluster(2);
+  steps_.assign(2, -1);
+  weights_.assign(2, 0);
+  NextCollective join_of_other;
+  OnAllRanks(2, [&](int rank) {
+    if (rank == 0) {
+      Replica replica(rank, HorovodTest::Start(rank));
+      replica.hvd->Join(replica.g);
+      ASSERT_NO_FATAL_FAILURE(replica.Start());
+      EXPECT_TRUE(replica.Train(0).ok());
+      join_of_other.Await();
+      replica.server->Shutdown(absl::UnavailableError("crashed"));
+    }
+    Replica replica(rank, HorovodTest::Start(rank));
+    const Output join = replica.hvd->Join(replica.g);
+    ASSERT_NO_FATAL_FAILURE(replica.Start({}, rank == 0 ? saved : ""));
+    const absl::Status status = replica.Train(rank == 0 ? 3 : 0);
+    EXPECT_TRUE(status.ok()) << status;
+    if (rank == 1) join_of_other.Note(replica);
+    const absl::Status joined = replica.Run(0, {}, {join});
+    EXPECT_TRUE(joined.ok()) << joined;
+    End(replica);
+  });
+  EXPECT_EQ(steps_[0], 4);
+}
+
 // They are no part of a call, and rank 0's own calls count as little.
 TEST_P(LostCallsTest, CollectivesBetweenCallsDoNotCount) {
   NextCollective of_first;
@@ -558,13 +616,27 @@ TEST_P(LostCallsTest, CollectivesBetweenCallsDoNotCount) {
   EXPECT_EQ(steps_[0], 4);
 }
 
+// The session that has taken over the variables is lost before the call is left out.
+struct UnluckyHook final : Hook {
+  explicit UnluckyHook(std::function<void()> at_loss) : at_loss(std::move(at_loss)) {}
+  absl::Status AfterCreateSession(Session&, Coordinator&) override {
+    if (++num_sessions != 2 || at_loss == nullptr) return absl::OkStatus();
+    at_loss();
+    return absl::AbortedError("a peer was lost");
+  }
+  const std::function<void()> at_loss;
+  int num_sessions = 0;
+};
+
 // What rank 1 has counted in its next call is known to rank 0, which has a call of its own before that.
-TEST_P(LostCallsTest, WhatTheOthersHaveUpdatedIsKnownAfterACallOfOnesOwn) {
+void LostCallsTest::CountOnceAfterAnOwnCall(const HookPtr& hook_of_first) {
   std::vector<float> counts(2);
   absl::Notification has_counted;  // in the call after the one that rank 0 has trained in
   OnBothAlike([&](Replica& replica) {
     Node* const count = replica.AddCounter();
-    ASSERT_NO_FATAL_FAILURE(replica.Start());
+    std::vector<HookPtr> hooks;
+    if (replica.rank == 0) hooks.push_back(hook_of_first);
+    ASSERT_NO_FATAL_FAILURE(replica.Start(std::move(hooks)));
     std::thread watch;
     if (replica.rank == 0) {
       bool is_lost = false;
@@ -594,6 +666,15 @@ TEST_P(LostCallsTest, WhatTheOthersHaveUpdatedIsKnownAfterACallOfOnesOwn) {
   EXPECT_THAT(counts, testing::ElementsAre(1, 1));
 }
 
+TEST_P(LostCallsTest, WhatTheOthersHaveUpdatedIsKnownAfterACallOfOnesOwn) {
+  CountOnceAfterAnOwnCall(std::make_shared<Hook>());
+}
+
+// Then rank 0 is as far as rank 1, and leads.
+TEST_P(LostCallsTest, WhatTheOthersHaveUpdatedIsKnownAfterAnotherLoss) {
+  CountOnceAfterAnOwnCall(std::make_shared<UnluckyHook>([] {}));
+}
+
 // The Join of an earlier session of the process is no part of this one's calls.
 TEST_P(LostCallsTest, ASecondSessionBeginsAnew) {
   absl::Notification is_done;
@@ -618,18 +699,6 @@ TEST_P(LostCallsTest, ASecondSessionBeginsAnew) {
   });
   EXPECT_EQ(steps_[0], 3);
 }
-
-// The session that has taken over the variables is lost before the call is left out.
-struct UnluckyHook final : Hook {
-  explicit UnluckyHook(std::function<void()> at_loss) : at_loss(std::move(at_loss)) {}
-  absl::Status AfterCreateSession(Session&, Coordinator&) override {
-    if (++num_sessions != 2 || at_loss == nullptr) return absl::OkStatus();
-    at_loss();
-    return absl::AbortedError("a peer was lost");
-  }
-  const std::function<void()> at_loss;
-  int num_sessions = 0;
-};
 
 // Rank 1 alone remains of those that have the update of the call it leaves out.
 TEST_P(LostCallsTest, ARankThatIsBehindRemembersItWhenTheOthersAreGone) {

@@ -194,7 +194,7 @@ absl::Status MonitoredSession::TryCreateSession() {
   SetCurrent(session);
   lost_ = nullptr;
   // After SetCurrent: a stop comes before it or finds it. What Close waits for may need its threads.
-  if ((is_ending_ ? stop_end_ : stop_).should_stop()) session->StopThreadsSoon();
+  if (stop_now().should_stop()) session->StopThreadsSoon();
   WEIR_RETURN_IF_ERROR(
       StartQueueRunners(scaffold().queue_runners, session->session(), session->coordinator()));
   // Those that set the variables come first: before that they may be torn, and others save and read them.
@@ -262,6 +262,7 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
     if (!cause.ok() && (absl::IsOutOfRange(status) || IsRecoverable(cause))) status = cause;
     if (absl::IsOutOfRange(status)) {
       RequestStop();
+      is_ending_ = true;  // what follows, as Horovod's Join, waits for lost peers as Close does
       const absl::Status ended = EndCall(call, /*is_done=*/false);
       if (!ended.ok() && !IsRecoverable(ended)) return failure_ = ended;
       return sigterm_stopped_it_ ? CausedBySigterm(status) : status;
@@ -276,7 +277,7 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
     } else {
       refusals = Refusals();
     }
-    const bool is_stopped = pause > absl::ZeroDuration() && stop_.WaitForStop(pause);
+    const bool is_stopped = pause > absl::ZeroDuration() && stop_now().WaitForStop(pause);
     if (is_stopped && !sigterm_stopped_it_) return failure_ = status;
     WEIR_RETURN_IF_ERROR(Recover(status));
   }
@@ -322,7 +323,7 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
   PrintNotice(absl::StrCat("creating the session anew: ", reason.message()));
   const bool was_at_end = hook_requested_stop_ || is_at_end_;
   const int restores_before = creator_->num_restores();
-  absl::Status status = CreateSession(stop_);
+  absl::Status status = CreateSession(stop_now());
   if (status.ok() && was_at_end) NoteLoss(reason, restores_before);
   if (status.ok()) return status;
   if (absl::IsOutOfRange(status)) {

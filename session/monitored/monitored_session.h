@@ -147,6 +147,8 @@ class MonitoredSession {
   // The same and AfterEnd, with a new session for one that has lost a peer.
   absl::Status EndHooksAndRecover();
   bool IsAtEnd() const;
+  // A request of which ends what is waited for now.
+  Coordinator& stop_now() { return is_ending_ ? stop_end_ : stop_; }
   // By others, so this session is not to do it again.
   bool LostCallIsDone() const;
   // After a recovery at the end: whether steps are missing, in lost_at_end_.
@@ -166,14 +168,14 @@ class MonitoredSession {
   const std::unique_ptr<SessionCreator> creator_;
   const MonitoredSessionOptions options_;
   Coordinator stop_;      // of everything; has no threads
-  Coordinator stop_end_;  // of what Close waits for
+  Coordinator stop_end_;  // of what is waited for after the end of the input, and in Close
   LogicalSteps steps_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<CoordinatedSession> current_ ABSL_GUARDED_BY(mutex_);  // null while there is none
   std::atomic<bool> sigterm_stopped_it_{false};
   bool hook_requested_stop_ = false;
   bool is_closed_ = false;
-  std::atomic<bool> is_ending_{false};        // Close has begun
+  std::atomic<bool> is_ending_{false};        // Close has begun, or the input has come to its end
   std::atomic<bool> is_at_end_{false};        // a hook says that the variables are those of the last step
   std::shared_ptr<CoordinatedSession> lost_;  // the one before, while there is none
   absl::Status failure_;
