@@ -103,8 +103,8 @@ void ReplicaGroup::BeginStay(const WaiterRef& waiter, Over* over) {
     return entry.second.state == State::kPresent && entry.first != self.rank;
   });
   if (spec_.min_replicas == 0 && num_others >= spec_.num_replicas) {
-    // Not the chief, without which nobody goes on.
-    const int64_t refused = self.rank != 0 ? self.rank : HighestPresent();
+    // All groups refuse the same one, whoever comes last, and never the chief: its rank is low.
+    const int64_t refused = std::max<int64_t>(self.rank, HighestPresent());
     EndAll([refused](const Waiter& one) { return one.identity.rank == refused; },
            absl::FailedPreconditionError(absl::StrCat(
                ReplicaName(refused), " is one too many: ", num_others, " other replicas are there, and ",
@@ -122,7 +122,6 @@ void ReplicaGroup::BeginStay(const WaiterRef& waiter, Over* over) {
   replicas_[self.rank] = {.life = self.life};
 }
 
-// Its replica may have stopped while it was on its way: nobody would end its waiting.
 int64_t ReplicaGroup::HighestPresent() const {
   int64_t highest = 0;
   for (const auto& [rank, replica] : replicas_) {
@@ -131,6 +130,7 @@ int64_t ReplicaGroup::HighestPresent() const {
   return highest;
 }
 
+// Its replica may have stopped while it was on its way: nobody would end its waiting.
 void ReplicaGroup::BeginAggregate(const WaiterRef& waiter, Over* over) {
   const Replica* const replica = Find(waiter->identity);
   if (replica == nullptr || replica->state == State::kPresent || is_closed_ || !end_.ok()) return;

@@ -58,8 +58,9 @@
 // have given it their means, and releases no group before all is applied.
 //
 // One too many: unless a group is elastic there are at most num_replicas at a time. One more would be dropped
-// in every step without a word, and is refused; when rank 0 comes last, the highest rank is. One that was
-// lost or has left is not there.
+// in every step without a word. The highest rank of them is refused, whoever comes last: several groups, to
+// which they come in different orders, refuse the same one, and it is not the chief. One that was lost or has
+// left is not there.
 //
 // Errors of what waits: OutOfRange when the replica itself stops, of a contribution also when it has stopped
 // before, and of what joins or aggregates when it ends or the group is closed; Cancelled when its step ends;

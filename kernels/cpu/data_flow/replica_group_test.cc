@@ -575,6 +575,19 @@ TEST_F(ReplicaGroupTest, AReplicaTooManyIsRefused) {
   EXPECT_EQ(Contribute(2, 100)->code(), absl::StatusCode::kAborted);
 }
 
+// Several groups refuse the same one, though replicas come to each in another order.
+TEST_F(ReplicaGroupTest, TheHighestRankIsTooManyWhoeverComesLast) {
+  for (std::vector<int64_t> order : {std::vector<int64_t>{2, 3, 1}, {1, 3, 2}, {1, 2, 3}, {3, 1, 2}}) {
+    Make(2, 2, OnLoss::kWait);
+    std::map<int64_t, CallRef> stays;
+    for (const int64_t rank : order) stays[rank] = Stay(rank);
+    EXPECT_FALSE(stays[1]->is_over()) << order[0] << order[1];
+    EXPECT_FALSE(stays[2]->is_over()) << order[0] << order[1];
+    ASSERT_TRUE(stays[3]->is_over()) << order[0] << order[1];
+    EXPECT_EQ(stays[3]->code(), absl::StatusCode::kFailedPrecondition);
+  }
+}
+
 // Its driver goes on applying the step.
 TEST_F(ReplicaGroupTest, ALossThatEndsTheGroupEndsNoUpdate) {
   Make(2, 1, OnLoss::kFail);
