@@ -71,17 +71,21 @@ void ClientCall::Join() {
 }
 
 void ClientCall::Leave() {
+  const absl::Time now = environment_.Now();
   absl::Duration patience;
   int64_t departure = 0;
+  std::shared_ptr<Step> step;
   {
     absl::MutexLock lock(&mutex_);
     if (--num_waiting_ > 0) return;
-    patience = patience_;
+    patience = PatienceLeft(patience_, deadline_, now);
     departure = ++num_departures_;
+    // With the same lock as the patience was read, so that Outlives sees it.
+    is_given_up_ = is_given_up_ || patience <= absl::ZeroDuration();
+    if (is_given_up_) step = step_;
   }
-  const absl::Time now = environment_.Now();
-  patience = PatienceLeft(patience, deadline_, now);
-  if (patience <= absl::ZeroDuration()) return GiveUpIfAlone(departure);
+  if (step != nullptr) step->Cancel(GivenUp());
+  if (patience <= absl::ZeroDuration()) return;
   work_.Later(now + patience, [self = shared_from_this(), departure] { self->GiveUpIfAlone(departure); });
 }
 

@@ -480,8 +480,11 @@ void MasterSession::RunPart(const std::string& partial_run, StepNames names, std
     const std::string text =
         absl::StrCat("a part of a partial run, which fetches ", absl::StrJoin(names.fetches, ", "),
                      ", was not over after ", absl::FormatDuration(options->timeout), ": the run is ended");
-    timer = room_.work.Later(room_.environment.Now() + options->timeout,
-                             [step, text] { step->Cancel(absl::DeadlineExceededError(text)); });
+    timer = room_.work.Later(room_.environment.Now() + options->timeout, [step, text, &work = room_.work] {
+      // What closes calls all that was to come later.
+      step->Cancel(work.is_closed() ? absl::UnavailableError("the server is shutting down")
+                                    : absl::DeadlineExceededError(text));
+    });
   }
   call->SetStep(step);
   Feeds fed;

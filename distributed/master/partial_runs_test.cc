@@ -134,6 +134,16 @@ TEST_F(PartialRunsTest, APartEndsInTime) {
   EXPECT_THAT(client_.Run(part).status().message(), HasSubstr("was not over after 100ms"));
 }
 
+// A shutdown calls what was to come later, the end of the part's time, at once.
+TEST_F(PartialRunsTest, APartThatAShutdownEndsHasNotRunOutOfTime) {
+  const std::string handle = Setup({"take:0", "twice:0"}, {"x:0"}).value();
+  tensorflow::RunStepRequest part = Part(handle, {"take:0"});
+  part.mutable_options()->set_timeout_in_ms(60000);
+  const auto call = client_.Start("RunStep", part.SerializeAsString());
+  client_.master().Shutdown();
+  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kUnavailable) << call->Await().status();
+}
+
 TEST_F(PartialRunsTest, ARunEndsWithTheClientThatWaitsForAPart) {
   const std::string handle = Setup({"take:0", "twice:0"}, {"x:0"}).value();
   const auto call = client_.Start("RunStep", Part(handle, {"take:0"}).SerializeAsString());
