@@ -439,7 +439,8 @@ absl::Status FunctionExpansion::AddLoop(const NodeDef& call, const CallInputs& i
   // A call without results is over when its loop is. A loop with effects runs also for the sake of a result
   // that it hands on unchanged.
   const bool has_effects = !goes_on.effects.empty() || !next.effects.empty();
-  std::vector<std::string> after;
+  // What is handed on unchanged is there without the loop: in an outer loop also in its last iteration.
+  std::vector<std::string> after = inputs.control;
   if (outputs.size() == first_result || has_effects) {
     after.push_back(Part(call, absl::StrCat("exit_", first)));
   }

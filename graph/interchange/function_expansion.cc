@@ -37,6 +37,30 @@ bool HasControlFlow(const google::protobuf::RepeatedPtrField<NodeDef>& nodes) {
                      [](const NodeDef& node) { return IsControlFlow(node.op()); });
 }
 
+// Whether it leads one value into every iteration of a v1 loop: also into the one whose condition is false,
+// in which what varies is not there.
+bool IsConstantEnter(const NodeDef& node) {
+  if (node.op() != "Enter" && node.op() != "RefEnter") return false;
+  const AttrProto* const is_constant = FindAttr(node, "is_constant");
+  return is_constant != nullptr && is_constant->b();
+}
+
+// The types of what an If, Case, While or For is given, as its attrs say.
+std::vector<DataType> TypesGivenTo(CallKind kind, const NodeDef& call) {
+  std::vector<DataType> types;
+  if (kind == CallKind::kIf) {
+    const AttrProto* const condition = FindAttr(call, "Tcond");
+    types.push_back(condition == nullptr ? tensorflow::DT_BOOL : condition->type());
+  }
+  if (kind == CallKind::kCase) types.push_back(tensorflow::DT_INT32);
+  if (kind == CallKind::kFor) types.assign(3, tensorflow::DT_INT32);
+  const bool is_loop = kind == CallKind::kWhile || kind == CallKind::kFor;
+  if (const AttrProto* const others = FindAttr(call, is_loop ? "T" : "Tin"); others != nullptr) {
+    for (const int type : others->list().type()) types.push_back(static_cast<DataType>(type));
+  }
+  return types;
+}
+
 // The device of a node of a function: what it leaves open, the call's says. A name that does not parse stays:
 // the import has the error.
 std::string DeviceIn(const std::string& call, const std::string& node) {
@@ -74,6 +98,12 @@ FunctionExpansion::FunctionExpansion(const GraphDef& def, const Graph& graph, Fu
   for (const NodeDef& node : def.node()) {
     names_.insert(node.name());
     NoteString(node);
+    if (IsConstantEnter(node)) constant_enters_.insert(node.name());
+  }
+  for (const auto& node : graph.nodes()) {
+    if (node->op_name() == "Enter" && node->attr<bool>("is_constant")) {
+      constant_enters_.insert(node->name());
+    }
   }
   is_conditional_ = HasControlFlow(def.node()) ||
                     std::any_of(graph.nodes().begin(), graph.nodes().end(),
@@ -117,6 +147,10 @@ bool FunctionExpansion::IsCall(const NodeDef& node) const {
 
 absl::Status FunctionExpansion::Expand(NodeDef node) {
   const CallKind kind = graph_.ops().Find(node.op()) != nullptr ? CallKind::kNone : KindOfCall(node.op());
+  if (kind == CallKind::kIf || kind == CallKind::kCase || kind == CallKind::kWhile ||
+      kind == CallKind::kFor) {
+    WEIR_RETURN_IF_ERROR(AwaitAllInputs(TypesGivenTo(kind, node), &node));
+  }
   switch (kind) {
     case CallKind::kIf:
       return ExpandIf(node);
@@ -169,13 +203,41 @@ absl::Status FunctionExpansion::ExpandRemoteCall(const NodeDef& call, const std:
   NodeDef there = call;
   there.set_device(DeviceIn(call.device(), target));
   there.mutable_input()->DeleteSubrange(0, 1);
+  // In a branch or a loop it may be the only input that says whether the call is to run.
+  there.add_input(absl::StrCat("^", call.input(0)));
   return ExpandCall(there, function->func().name(), function->func().attr());
 }
 
-absl::Status FunctionExpansion::ExpandCall(const NodeDef& call, absl::string_view function,
+absl::Status FunctionExpansion::AwaitAllInputs(const std::vector<DataType>& types, NodeDef* call) {
+  const CallInputs inputs = InputsOf(*call);
+  const auto is_constant = [this](absl::string_view input) {
+    return constant_enters_.contains(input.substr(0, input.find(':')));
+  };
+  if (types.size() != inputs.data.size() ||
+      std::none_of(inputs.data.begin(), inputs.data.end(), is_constant)) {
+    return absl::OkStatus();
+  }
+  std::vector<std::string> given, all = inputs.control;
+  for (size_t i = 0; i < types.size(); ++i) {
+    given.push_back(absl::StrCat(call->name(), "/_given_", i));
+    WEIR_RETURN_IF_ERROR(Add(*call, "Identity", given.back(), {inputs.data[i]}, {}, types[i]));
+    all.push_back(given.back());
+  }
+  const std::string start = absl::StrCat(call->name(), "/_all_given");
+  WEIR_RETURN_IF_ERROR(Add(*call, "NoOp", start, {}, all, tensorflow::DT_INVALID));
+  call->clear_input();
+  for (std::string& input : given) call->add_input(std::move(input));
+  call->add_input(absl::StrCat("^", start));
+  return absl::OkStatus();
+}
+
+absl::Status FunctionExpansion::ExpandCall(NodeDef call, absl::string_view function,
                                            const FunctionBody& body) {
+  WEIR_RETURN_IF_ERROR(CheckArguments(call, body, InputsOf(call).data.size()));
+  std::vector<DataType> types;
+  for (const FunctionBody::Argument& argument : body.arguments) types.push_back(argument.type);
+  WEIR_RETURN_IF_ERROR(AwaitAllInputs(types, &call));
   const CallInputs inputs = InputsOf(call);
-  WEIR_RETURN_IF_ERROR(CheckArguments(call, body, inputs.data.size()));
   WEIR_RETURN_IF_ERROR(CheckResults(call, body, "Tout"));
 
   Region region{std::string(function), absl::StrCat(call.name(), "/_call"), {}, inputs.control, call.device(),
@@ -286,6 +348,7 @@ absl::Status FunctionExpansion::AddBodyNode(const NodeDef& node, const Region& r
     // Two calls are two loops.
     AttrProto& frame = (*copy.mutable_attr())["frame_name"];
     frame.set_s(absl::StrCat(region.prefix, "/", frame.s()));
+    if (IsConstantEnter(copy)) constant_enters_.insert(copy.name());
   }
   return Expand(std::move(copy));
 }

@@ -19,6 +19,8 @@
 // * Nodes that have no argument among their inputs run after the call's control inputs and, in branches and
 //   loops, after an argument, so a call in a branch that is not taken does nothing. A node after which they
 //   can run stands for an argument that is a variable's handle.
+// * A call in a v1 loop into which a constant Enter leads waits for all of its inputs: that value is there in
+//   the iteration whose condition is false, too.
 // * A value that a loop hands on unchanged is led in once. A variable's handle is never switched.
 //
 // A call that cannot be expanded stays, with the reason. Calls may be nested 100 deep and become as many
@@ -103,8 +105,10 @@ class FunctionExpansion {
   absl::Status Expand(tensorflow::NodeDef node);
   absl::Status ExpandCall(const tensorflow::NodeDef& call, absl::string_view function,
                           const AttrProtos& attrs);
-  absl::Status ExpandCall(const tensorflow::NodeDef& call, absl::string_view function,
-                          const FunctionBody& body);
+  absl::Status ExpandCall(tensorflow::NodeDef call, absl::string_view function, const FunctionBody& body);
+  // Where a constant Enter leads into the call, and other inputs may be missing: makes the call wait for all
+  // of its inputs, as one node would. `types` are theirs.
+  absl::Status AwaitAllInputs(const std::vector<tensorflow::DataType>& types, tensorflow::NodeDef* call);
   // Adds a call, or a SymbolicGradient, of a function with a gradient of its own as one node, while it is
   // kept (function_call_ops.h). Its function is `attrs`' and is called `function`.
   absl::Status KeepCall(const tensorflow::NodeDef& call, absl::string_view function, const AttrProtos& attrs);
@@ -181,6 +185,7 @@ class FunctionExpansion {
   int64_t admitted_bytes_ = 0;        // of held_bytes_ and more
   absl::Status refusal_;              // of more
   absl::flat_hash_map<std::string, std::string> strings_;  // of nodes: see NoteString
+  absl::flat_hash_set<std::string> constant_enters_;       // of v1 loops
   OwnGradients own_gradients_ = OwnGradients::kExpand;
   // Of the functions that were made nodes, one that has a gradient of its own in the library.
   std::string has_own_gradient_;

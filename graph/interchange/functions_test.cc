@@ -240,6 +240,48 @@ TEST(FunctionsTest, CallsInABodyThatTakeWhatDoesNotChangeWaitForTheIteration) {
   EXPECT_THAT(Inputs(**graph, "loop/_body/if/_choice_then"),
               ElementsAre("loop/_enter_2:0", "loop/_enter_2:0", "^loop/_pivot"));
   EXPECT_THAT(Inputs(**graph, "loop/_body/while/_enter_1"), ElementsAre("loop/_enter_1:0", "^loop/_pivot"));
+  EXPECT_THAT(Inputs(**graph, "loop/_body/while"), testing::Contains("^loop/_pivot"))
+      << "what it hands on is there without the loop";
+}
+
+// "n" is led into a loop of v1 once, so it is there in the iteration whose condition is false, and "i" is
+// not.
+TEST(FunctionsTest, CallsInALoopOfV1WaitForAllTheirInputs) {
+  const std::string enter = absl::StrCat(kT, "attr { key: 'frame_name' value { s: 'loop' } } ");
+  const std::string floats = "attr { key: 'Tout' value { list { type: DT_FLOAT } } } ";
+  const std::string branches = Calls("then_branch", "f") + Calls("else_branch", "f") + floats +
+                               "attr { key: 'Tin' value { list { type: DT_FLOAT type: DT_FLOAT } } } ";
+  const auto graph = FromText(absl::StrCat(
+      kPlaceholder, kBoolPlaceholder,
+      Node("n", "Enter", {"x"}, enter + "attr { key: 'is_constant' value { b: true } } "),
+      Node("i", "Enter", {"x"}, enter), Node("call", "PartitionedCall", {"n", "i"}, Calls("f", "f") + floats),
+      Node("plain", "PartitionedCall", {"i", "i"}, Calls("f", "f") + floats),
+      Node("if", "If", {"p", "n", "i"}, branches),
+      Function("f", {"a", "b"}, "b", Body("print", "Print", {"a"}))));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "call/_all_given"), ElementsAre("^call/_given_0", "^call/_given_1"));
+  EXPECT_THAT(Inputs(**graph, "call/_argument_0"), ElementsAre("call/_given_0:0", "^call/_all_given"));
+  EXPECT_THAT(Inputs(**graph, "call/_call/print"), ElementsAre("call/_argument_0:0"));
+  EXPECT_THAT(Inputs(**graph, "call"), testing::Contains("^call/_all_given"));
+  EXPECT_THAT(Inputs(**graph, "plain/_argument_0"), ElementsAre("i:0"));
+  EXPECT_THAT(Inputs(**graph, "if/_choice_then"),
+              ElementsAre("if/_given_0:0", "if/_given_0:0", "^if/_all_given"));
+}
+
+TEST(FunctionsTest, TheResultsOfALoopWaitForWhatComesBeforeIt) {
+  const std::string arguments =
+      "input_arg { name: 'i' type: DT_FLOAT } input_arg { name: 'n' type: DT_FLOAT } ";
+  const auto graph = FromText(
+      absl::StrCat(kPlaceholder, Node("before", "Print", {"x"}),
+                   Node("loop", "While", {"x", "x", "^before"}, Calls("cond", "c") + Calls("body", "b")),
+                   "library { function { signature { name: 'c' ", arguments,
+                   "output_arg { name: 'r' type: DT_BOOL } } ret { key: 'r' value: 'less:z:0' } ",
+                   Body("less", "Less", {"i", "n"}), "} function { signature { name: 'b' ", arguments,
+                   "output_arg { name: 'j' type: DT_FLOAT } output_arg { name: 'm' type: DT_FLOAT } } ret { "
+                   "key: 'j' value: 'add:z:0' } ret { key: 'm' value: 'n' } ",
+                   Body("add", "Add", {"i", "n"}), "} }"));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "loop"), testing::Contains("^before"));
 }
 
 // Also when only what a loop hands on unchanged is asked for.

@@ -404,6 +404,65 @@ def test_a_loop_runs_for_its_effects(server):
     assert [float(value) for value in compare(server, build, steps)] == [10.0, 31.0]
 
 
+def test_what_an_inner_loop_hands_on_is_there_in_its_iteration_only(server):
+    def build():
+        y = v1.placeholder(tf.float32, [])
+        v = v1.get_variable("in_iterations", initializer=0.0)
+
+        def body(i):
+            _, unchanged = tf.while_loop(lambda j, q: j < 3, lambda j, q: (j + 1, q), [0, y])
+            with tf.control_dependencies([v.assign_add(unchanged)]):
+                return i + 1
+
+        return y, v, tf.while_loop(lambda i: i < 2, body, [0])
+
+    def steps(session, model):
+        y, v, loop = model
+        session.run(v.initializer)
+        return [session.run(loop, {y: 1.0}), session.run(v)]
+
+    assert compare(server, build, steps)[1] == 2.0
+
+
+def test_a_loop_waits_for_what_comes_before_whichever_result_is_used(server):
+    def build():
+        x = v1.placeholder(tf.float32, [])
+        v = v1.get_variable("before_the_loop", initializer=0.0)
+        with tf.control_dependencies([v.assign_add(1.0)]):
+            results = tf.while_loop(lambda i, q: i < 3, lambda i, q: (i + 1, q), [0, x])
+        return x, v, results
+
+    def steps(session, model):
+        x, v, results = model
+        session.run(v.initializer)
+        return [session.run(results[1], {x: 7.0}), session.run(v)]
+
+    assert [float(value) for value in compare(server, build, steps)] == [7.0, 1.0]
+
+
+def test_a_remote_call_in_a_branch_that_is_not_taken(server):
+    def build():
+        p = v1.placeholder(tf.bool, [])
+        v = v1.get_variable("remotely", initializer=0.0)
+
+        @function.Defun(tf.resource)
+        def add(handle):
+            with tf.control_dependencies([tf.raw_ops.AssignAddVariableOp(resource=handle, value=tf.constant(1.0))]):
+                return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+
+        def call():
+            return tf.raw_ops.RemoteCall(target="/cpu:0", args=[v.handle], Tout=[tf.float32], f=add)[0]
+
+        return p, v, tf.cond(p, call, lambda: tf.constant(-5.0))
+
+    def steps(session, model):
+        p, v, y = model
+        session.run(v.initializer)
+        return [value for taken in (False, True, False) for value in (session.run(y, {p: taken}), session.run(v))]
+
+    assert [float(value) for value in compare(server, build, steps)] == [-5.0, 0.0, 1.0, 1.0, -5.0, 1.0]
+
+
 def test_errors_name_the_node_of_the_function(server):
     with tf.Graph().as_default():
         x = v1.placeholder(tf.float32, None, "x")

@@ -56,6 +56,34 @@ def test_a_body_on_several_tasks(cluster):
     compare(cluster, build, steps)
 
 
+def test_a_function_called_in_a_body_has_its_effects_once_an_iteration(cluster):
+    """What does not change, n, is there in the iteration whose condition is false, too."""
+
+    def build(on):
+        k, n = v1.placeholder(tf.int32, []), v1.placeholder(tf.float32, [])
+        v = v1.get_variable("called", initializer=0.0, use_resource=True)
+
+        @tf.function
+        def add(n, i):
+            v.assign_add(n)
+            v.assign_add(0.25)
+            return i + 1
+
+        @tf.function
+        def twice(i, n):
+            return tf.cond(n > 0.0, lambda: add(n, i), lambda: i + 1)
+
+        loops = [tf.while_loop(lambda i: i < k, lambda i, f=f: f(i), [0]) for f in (lambda i: add(n, i), lambda i: twice(i, n))]
+        return k, n, v, loops
+
+    def steps(session, model):
+        k, n, v, loops = model
+        session.run(v.initializer)
+        return [value for loop in loops for count in (3, 0, 1) for value in (session.run(loop, {k: count, n: 1.0}), session.run(v))]
+
+    compare(cluster, build, steps)
+
+
 def test_variables_of_the_ps_in_a_body(cluster):
     for use_resource in (False, True):
 
