@@ -79,7 +79,10 @@ absl::StatusOr<int> RemoveTemporaryFiles(FileSystem& file_system, const std::str
   int num_removed = 0;
   for (const std::string& name : names) {
     if (!absl::StrContains(name, kTemporaryMark)) continue;
-    WEIR_RETURN_IF_ERROR(file_system.Remove(JoinPath(directory, name)));
+    const absl::Status removed = file_system.Remove(JoinPath(directory, name));
+    // Whoever writes it may have finished, or removed it, since it was listed.
+    if (absl::IsNotFound(removed)) continue;
+    WEIR_RETURN_IF_ERROR(removed);
     ++num_removed;
   }
   return num_removed;

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/formats/crc32c.h"
 #include "kernels/formats/deflater.h"
+#include "kernels/formats/forwarding_file_system.h"
 #include "kernels/formats/full_disk.h"
 #include "kernels/formats/memory_files.h"
 #include "kernels/formats/standard_streams.h"
@@ -413,6 +414,24 @@ TEST(FileSystemTest, WhatAKilledWriterLeftIsRemoved) {
   ASSERT_TRUE(num_removed.ok()) << num_removed.status();
   EXPECT_EQ(*num_removed, 2);
   EXPECT_EQ(*PosixFileSystem().ListDirectory(directory), std::vector<std::string>{"model-1.index"});
+}
+
+// Its writer finishes it, or removes it, meanwhile.
+TEST(FileSystemTest, ATemporaryFileThatIsGoneAlreadyIsNoError) {
+  struct ListsAnother final : ForwardingFileSystem {
+    ListsAnother() : ForwardingFileSystem(PosixFileSystem()) {}
+    absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+      absl::StatusOr<std::vector<std::string>> names = ForwardingFileSystem::ListDirectory(path);
+      if (names.ok()) names->push_back(FileNameOf(TemporaryPathFor(path + "/gone")));
+      return names;
+    }
+  };
+  const std::string directory = NewTestDirectory();
+  WriteBytes(TemporaryPathFor(directory + "/checkpoint"), "half");
+  ListsAnother files;
+  const absl::StatusOr<int> num_removed = RemoveTemporaryFiles(files, directory);
+  ASSERT_TRUE(num_removed.ok()) << num_removed.status();
+  EXPECT_EQ(*num_removed, 1);
 }
 
 TEST(FileSystemTest, Paths) {

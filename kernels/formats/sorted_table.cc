@@ -123,8 +123,9 @@ class TableParser {
       if (!entry || (!entries.empty() && entry->first <= entries.back().first)) {
         return Damaged(offset, "has a block with a malformed entry");
       }
-      if (entry->first.size() > key_bytes_left_) return Damaged(offset, "has keys that repeat too much");
-      key_bytes_left_ -= entry->first.size();
+      const size_t num_bytes = sizeof(*entry) + entry->first.size() + entry->second.size();
+      if (num_bytes > bytes_left_) return Damaged(offset, "has entries that take too much for its size");
+      bytes_left_ -= num_bytes;
       entries.push_back(*std::move(entry));
     }
     return entries;
@@ -144,8 +145,9 @@ class TableParser {
 
   const absl::string_view file_;
   const std::string& path_;
-  // Prefix compression lets a few hostile bytes stand for many; real keys share a few hundred bytes at most.
-  size_t key_bytes_left_ = (1 << 20) + 256 * file_.size();
+  // Of memory. Prefix compression and Snappy let a few hostile bytes stand for many entries; a real one takes
+  // some 30 bytes of the file, and shares a few hundred with the key before it.
+  size_t bytes_left_ = (1 << 20) + 64 * file_.size();
 };
 
 }  // namespace

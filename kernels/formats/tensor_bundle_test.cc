@@ -66,6 +66,21 @@ TEST(SortedTableTest, HighlyCompressibleBlocksAreRead) {
   }
 }
 
+// An entry may take a quarter of a byte there, and more than 64 in memory.
+TEST(SortedTableTest, ManyEntriesInASmallFileAreRefused) {
+  std::vector<SortedTable::Entry> entries;
+  for (int i = 0; i < 1'000'000; ++i) {
+    entries.push_back({std::string{static_cast<char>(i >> 16), static_cast<char>(i >> 8 & 255),
+                                   static_cast<char>(i & 255)},
+                       ""});
+  }
+  const std::string file = TableOf(entries, {.block_bytes = 1 << 23, .use_snappy = true});
+  EXPECT_LT(file.size(), 1'000'000u);
+  const absl::Status status = SortedTable::Parse(file, "t").status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("take too much for its size"));
+}
+
 TEST(SortedTableTest, KeysMustAscend) {
   SortedTableBuilder builder;
   ASSERT_TRUE(builder.Add("b", "").ok());

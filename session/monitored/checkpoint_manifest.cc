@@ -134,7 +134,13 @@ absl::StatusOr<CheckpointState> ReadNewestState(const std::string& directory, Fi
   }
   CheckpointState real = {.last_preserved_timestamp = state.last_preserved_timestamp,
                           .written_by = manifest.epoch};
-  for (const CheckpointManifest::Entry& entry : manifest.checkpoints) real.all.push_back(entry.prefix);
+  for (const CheckpointManifest::Entry& entry : manifest.checkpoints) {
+    real.all.push_back(entry.prefix);
+    // The manifest has no times; where the file has none either, it is 0.
+    const auto listed = std::find(state.all.begin(), state.all.end(), entry.prefix);
+    const auto place = static_cast<size_t>(listed - state.all.begin());
+    real.timestamps.push_back(place < state.timestamps.size() ? state.timestamps[place] : 0);
+  }
   real.newest = real.all.back();
   return real;
 }

@@ -127,6 +127,22 @@ TEST_F(CheckpointManifestTest, CheckpointsAndTheClaimSayTheirOrigin) {
   EXPECT_EQ(ReadCheckpointState(directory).value().written_by, 0xa2u);
 }
 
+// They say which checkpoints are kept for good.
+TEST_F(CheckpointManifestTest, TheTimesOfCheckpointsOutliveTheirChief) {
+  Chief first(directory, 0xa1);
+  ASSERT_TRUE(first.Take().ok());
+  ASSERT_TRUE(first.Save(5).ok());
+  const std::vector<double> times = ReadCheckpointState(directory).value().timestamps;
+  ASSERT_EQ(times.size(), 1u);
+  EXPECT_GT(times[0], 0);
+  Chief second(directory, 0xa2);
+  ASSERT_EQ(second.Restore().value(), m + "-5");
+  ASSERT_TRUE(second.Take().ok());
+  const CheckpointState state = ReadNewestState(directory).value();
+  EXPECT_EQ(state.written_by, 0xa2u);
+  EXPECT_EQ(state.timestamps, times);
+}
+
 TEST_F(CheckpointManifestTest, AFileCheckpointThatAZombieRenamesLateIsNotBelieved) {
   Chief zombie(directory, 1, stopped);
   ASSERT_TRUE(zombie.Take().ok());

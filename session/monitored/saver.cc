@@ -84,6 +84,11 @@ absl::Status CheckOptions(const SaverOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("a saver's max_to_keep must not be negative, is ", options.max_to_keep));
   }
+  if (options.max_to_keep > SaverOptions::kMostToKeep) {
+    return absl::InvalidArgumentError(absl::StrCat("a saver's max_to_keep must be at most ",
+                                                   SaverOptions::kMostToKeep, ", is ", options.max_to_keep,
+                                                   "; 0 keeps all"));
+  }
   if (!(options.keep_checkpoint_every_n_hours > 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a saver's keep_checkpoint_every_n_hours must be above 0, is ",

@@ -62,7 +62,8 @@ struct SaverOptions {
   // Otherwise that is an error.
   bool allow_missing = false;
   // Older checkpoints are deleted, those of other folders are only forgotten. 0 deletes none, and
-  // `checkpoint` names only the newest.
+  // `checkpoint` names only the newest. At most kMostToKeep: that file must name them all.
+  static constexpr int kMostToKeep = 10'000;
   int max_to_keep = 5;
   // One of the older ones is kept for good every so many hours.
   double keep_checkpoint_every_n_hours = 10000;
@@ -80,7 +81,7 @@ struct SaverOptions {
 class Saver {
  public:
   // Covers the variables the graph has now. Errors: those of FindSavedVariables; InvalidArgument for a
-  // latest_filename with a folder, or a negative max_to_keep.
+  // latest_filename with a folder, or a max_to_keep that is negative or too large.
   static absl::StatusOr<std::unique_ptr<Saver>> Build(GraphBuilder& graph, const SaverOptions& options = {});
   // Waits for the save that runs.
   ~Saver();

@@ -93,6 +93,7 @@ TEST(SaverVariablesTest, MistakesAreNamed) {
   EXPECT_THAT(error({.variables = {"a"}, .renamed = {{"x", "b"}}}), HasSubstr("either"));
   EXPECT_THAT(error({.variables = {"a", "a"}}), HasSubstr("two variables"));
   EXPECT_THAT(error({.max_to_keep = -1}), HasSubstr("max_to_keep"));
+  EXPECT_THAT(error({.max_to_keep = 1'000'000}), HasSubstr("at most 10000, is 1000000; 0 keeps all"));
   EXPECT_THAT(error({.keep_checkpoint_every_n_hours = 0}), HasSubstr("every_n_hours"));
   EXPECT_THAT(error({.latest_filename = "deep/checkpoint"}), HasSubstr("deep/checkpoint"));
   TwoVariables model(1);

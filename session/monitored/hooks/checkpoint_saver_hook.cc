@@ -66,7 +66,8 @@ class CheckpointSaver final : public Hook {
     // What a writer that was killed has left. Not before there is a session: then this process has the
     // folder.
     if (!has_begun_) {
-      WEIR_RETURN_IF_ERROR(RemoveTemporaryFiles(PosixFileSystem(), options_.directory).status());
+      const absl::Status removed = RemoveTemporaryFiles(PosixFileSystem(), options_.directory).status();
+      if (!removed.ok()) PrintNotice(absl::StrCat("leftovers are not removed: ", removed.message()));
     }
     WEIR_RETURN_IF_ERROR(WriteGraph(session));
     // Begun in a session that was lost since.
