@@ -493,6 +493,25 @@ TEST_P(ServerTest, LargePushesForStepsThatNeverStartAreBounded) {
   EXPECT_EQ(step_id, 10);
 }
 
+// A byte stands for an empty string in a message, and 32 in memory.
+TEST_P(ServerTest, StringsOfPushesCountAsWhatTheyTakeInMemory) {
+  options_.peer_limits = "bytes=10000000";
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  ASSERT_TRUE(
+      w0->target().workers[1]->RegisterPartition(SumOfTwoEdges(*w0), absl::Now() + absl::Seconds(20)).ok());
+  auto channel = ConnectToPs();
+  WireWriter writer;
+  Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+  Frame frame;
+  const PushRequest request = {{1}, 5, 1, {{0, false, Tensor(DType::kString, Shape({400'000}))}}};
+  ASSERT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
+  frame.header = writer.Take();
+  EXPECT_LT(frame.num_wire_bytes(), 1'000'000u);
+  const absl::Status status = AnswerOf(*channel, kPushTensorsMethod, std::move(frame));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--peer_limits=bytes=N"));
+}
+
 // What the ps has for worker 0 is bounded in each way, and what it has for another task is not touched.
 TEST_P(ServerTest, APeerTakesNoMoreThanItsShare) {
   options_.peer_limits = "sessions=3,plans=8,edges=1000,steps=5,bytes=100000";

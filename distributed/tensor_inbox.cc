@@ -23,7 +23,15 @@ TensorInbox::TensorInbox(LocalWorker& worker, Membership& membership, PeerUse& u
       }) {}
 
 void TensorInbox::Push(WorkerRequest& request) {
-  absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads());
+  const auto held = std::make_shared<std::vector<PeerUse::Share>>();
+  const auto take = [&](int64_t num_bytes) -> absl::Status {
+    WEIR_ASSIGN_OR_RETURN(PeerUse::Share share,
+                          use_.Take(request.envelope.sender, request.envelope.sender_incarnation,
+                                    {.bytes = num_bytes}, "a push of tensors"));
+    held->push_back(std::move(share));
+    return absl::OkStatus();
+  };
+  absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads(), take);
   if (!push.ok()) return Reply(request, push.status(), 0);
   const Incarnation sender = request.envelope.sender_incarnation;
   const uint64_t number = push->message.number;
@@ -47,21 +55,18 @@ void TensorInbox::Push(WorkerRequest& request) {
     return request.call->Reply(arrival.status());  // beside the frame, too
   }
   ForgetIfOver(request.envelope);
-  absl::StatusOr<PeerUse::Share> share =
-      use_.Take(request.envelope.sender, sender,
-                {.bytes = static_cast<int64_t>(request.call->request().num_wire_bytes())},
-                absl::StrCat("a push for step ", push->step_id));
-  if (!share.ok()) {
+  const absl::Status taken = take(static_cast<int64_t>(request.call->request().num_wire_bytes()));
+  if (!taken.ok()) {
     pushes_.End(sender, number, false);
     *arrival = InboundBudget::Arrival();
-    return Reply(request, share.status(), num_bytes);
+    return Reply(request, taken, num_bytes);
   }
-  auto held = std::make_shared<PeerUse::Share>(*std::move(share));
   request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
-  request.call->Compute([this, sender, number, num_bytes, request, push = *std::move(push),
-                         held = std::move(held), arrival = *std::move(arrival)]() mutable {
+  request.call->Compute([this, sender, number, num_bytes, request, push = *std::move(push), held = held,
+                         arrival = *std::move(arrival)]() mutable {
     RunScope scope;  // the answer goes before what the tensors make runnable: the sender may have lent them
-    const absl::Status status = Deliver(request.envelope.sender, std::move(push), std::move(held));
+    const absl::Status status =
+        Deliver(request.envelope.sender, std::move(push), std::exchange(held, nullptr));
     pushes_.End(sender, number, status.ok());
     arrival = InboundBudget::Arrival();
     Reply(request, status, num_bytes);

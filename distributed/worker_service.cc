@@ -25,6 +25,7 @@ struct WorkerService::Step {
   std::vector<std::shared_ptr<IncomingCall>> waiting;
   Frame answer;
   PeerUse::Share share;
+  std::vector<PeerUse::Share> objects;  // what the strings and handles among its arguments take
 };
 
 namespace {
@@ -249,8 +250,16 @@ absl::StatusOr<Frame> WorkerService::BeginStep(const WorkerRequest& request, con
 }
 
 void WorkerService::RunPartition(WorkerRequest& request) {
+  std::vector<PeerUse::Share> objects;
+  const auto take = [&](int64_t num_bytes) -> absl::Status {
+    WEIR_ASSIGN_OR_RETURN(PeerUse::Share share,
+                          use_.Take(request.envelope.sender, request.envelope.sender_incarnation,
+                                    {.bytes = num_bytes}, "the arguments of a step"));
+    objects.push_back(std::move(share));
+    return absl::OkStatus();
+  };
   absl::StatusOr<RunRequest> run =
-      DecodeRunRequest(&request.reader, request.payloads(), peers_.environment().Now());
+      DecodeRunRequest(&request.reader, request.payloads(), peers_.environment().Now(), take);
   if (!run.ok()) return Reply(request, run.status());
   const PlanId plan_id = run->plan;
   const int64_t step_id = run->step_id;
@@ -262,6 +271,7 @@ void WorkerService::RunPartition(WorkerRequest& request) {
   if (step == nullptr) return;  // it runs already and will answer this request too
   request.call->request().payloads.clear();
   step->owner = request.envelope.sender;
+  step->objects = std::move(objects);
   step->request = *std::move(run);
   step->results.resize(step->request.num_results);
   step->call = {.plan = plan_id,
@@ -343,6 +353,7 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
 void WorkerService::KeepAnswer(Plan& plan, int64_t step_id, const std::shared_ptr<Step>& step,
                                std::shared_ptr<Step>* forgotten) {
   step->share = PeerUse::Share();
+  step->objects.clear();
   // The plan that it was a step of may have been dropped, and another one be registered under the same id.
   const auto known = plan.steps.find(step_id);
   if (known == plan.steps.end() || known->second != step) return;

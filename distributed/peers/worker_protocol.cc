@@ -36,12 +36,13 @@ constexpr uint64_t kSpokenBegin = 0x6e696f6a72696557;
 // The tensors that end a message, in the payloads from there on.
 absl::StatusOr<std::vector<Tensor>> DecodeLastTensors(WireReader* reader,
                                                       const std::vector<Payload>& payloads,
-                                                      size_t next_payload) {
+                                                      size_t next_payload,
+                                                      const AdmitObjects& admit = nullptr) {
   WEIR_ASSIGN_OR_RETURN(const size_t count, DecodeTensorCount(reader, payloads.size()));
   std::vector<Tensor> tensors;
   tensors.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    WEIR_ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(reader, payloads, &next_payload));
+    WEIR_ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(reader, payloads, &next_payload, admit));
     tensors.push_back(std::move(tensor));
   }
   WEIR_RETURN_IF_ERROR(reader->Finish("a list of tensors"));
@@ -400,7 +401,7 @@ absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now,
 }
 
 absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads,
-                                            absl::Time now) {
+                                            absl::Time now, const AdmitObjects& admit) {
   constexpr uint64_t kMaxResults = 1 << 24;
   RunRequest request;
   request.plan = reader->Fixed64();
@@ -415,8 +416,8 @@ absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vecto
   request.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxResults));
   request.wants_applied_updates = reader->UnsignedUpTo(1) == 1;
   size_t num_taken = 0;
-  WEIR_ASSIGN_OR_RETURN(request.first, DecodeEntries(reader, payloads, &num_taken));
-  WEIR_ASSIGN_OR_RETURN(request.args, DecodeLastTensors(reader, payloads, num_taken));
+  WEIR_ASSIGN_OR_RETURN(request.first, DecodeEntries(reader, payloads, &num_taken, admit));
+  WEIR_ASSIGN_OR_RETURN(request.args, DecodeLastTensors(reader, payloads, num_taken, admit));
   return request;
 }
 
@@ -472,12 +473,13 @@ absl::Status EncodePush(const PushRequest& push, WireWriter* writer, std::vector
   return EncodeBundle(push.entries, writer, payloads);
 }
 
-absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads) {
+absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads,
+                                       const AdmitObjects& admit) {
   PushRequest push;
   WEIR_ASSIGN_OR_RETURN(push.message, DecodeMessageNumber(reader));
   push.plan = reader->Fixed64();
   push.step_id = reader->Signed();
-  WEIR_ASSIGN_OR_RETURN(push.entries, DecodeBundle(reader, payloads));
+  WEIR_ASSIGN_OR_RETURN(push.entries, DecodeBundle(reader, payloads, admit));
   return push;
 }
 

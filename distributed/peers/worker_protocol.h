@@ -80,8 +80,9 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
 // refused again and again; small all-reduces of many ranks and those of several ranks a host take other ways.
 // 4: tensors that are pushed say their turn, for loops of several tasks. 5: rank 0 says which lives form a
 // group of replicas. 6: the replica whose variables the others take over also says what it has applied of the
-// step that is tried again. 7: replicas say how many calls they have done.
-inline constexpr uint64_t kWireProtocol = 7;
+// step that is tried again. 7: replicas say how many calls they have done. 8: and how many their variables
+// have.
+inline constexpr uint64_t kWireProtocol = 8;
 
 // Which Weir a task runs. Requests to join, and their answers, begin with it, in a form that does not change,
 // so that tasks of any two versions can tell what is wrong with them.
@@ -157,8 +158,9 @@ struct RunRequest {
 absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now,
                               const std::vector<EdgeTensor>& first, WireWriter* writer,
                               std::vector<Payload>* payloads);
+// Errors of `admit`, too; likewise below.
 absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads,
-                                            absl::Time now);
+                                            absl::Time now, const AdmitObjects& admit = nullptr);
 
 // The answer to a step, behind the applied updates: its results, and tensors for the part of who has asked,
 // as a push brings them.
@@ -199,7 +201,8 @@ struct PushRequest {
 };
 absl::Status EncodePush(const PushRequest& push, WireWriter* writer, std::vector<Payload>* payloads);
 // Also InvalidArgument: a message that says that it has been answered.
-absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads);
+absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads,
+                                       const AdmitObjects& admit = nullptr);
 
 // A piece of a tensor that is cut because it is large. Its bytes are the message's only payload: piece_bytes
 // from index * piece_bytes on, fewer for the last piece.

@@ -65,13 +65,15 @@ absl::StatusOr<Tensor> DecodePlain(DType dtype, const Shape& shape, const Payloa
   return tensor;
 }
 
-absl::StatusOr<Tensor> DecodeObjects(DType dtype, const Shape& shape, const Payload& payload) {
+absl::StatusOr<Tensor> DecodeObjects(DType dtype, const Shape& shape, const Payload& payload,
+                                     const AdmitObjects& admit) {
   // Every string takes a length of at least one byte.
   const int64_t least_bytes = dtype == DType::kResource ? 4 : 1;
   if (shape.num_elements() > static_cast<int64_t>(payload.num_bytes()) / least_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a tensor ", TypeString(dtype, shape), " came with ", payload.num_bytes(), " bytes"));
   }
+  if (admit) WEIR_RETURN_IF_ERROR(admit(shape.num_elements() * static_cast<int64_t>(DTypeSize(dtype))));
   WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));
   const WireReader reader(payload.bytes());
   WEIR_RETURN_IF_ERROR(dtype == DType::kString ? DecodeStrings(reader, &tensor)
@@ -127,7 +129,7 @@ absl::Status EncodeTensor(const Tensor& tensor, WireWriter* header, std::vector<
 }
 
 absl::StatusOr<Tensor> DecodeTensor(WireReader* header, const std::vector<Payload>& payloads,
-                                    size_t* next_payload) {
+                                    size_t* next_payload, const AdmitObjects& admit) {
   WEIR_ASSIGN_OR_RETURN(const TensorType type, DecodeTensorType(header));
   const auto& [dtype, shape] = type;
   if (dtype == DType::kInvalid) return Tensor();
@@ -136,7 +138,8 @@ absl::StatusOr<Tensor> DecodeTensor(WireReader* header, const std::vector<Payloa
         absl::StrCat("a tensor ", TypeString(dtype, shape), " came without its elements"));
   }
   const Payload& payload = payloads[(*next_payload)++];
-  return IsPlainBytes(dtype) ? DecodePlain(dtype, shape, payload) : DecodeObjects(dtype, shape, payload);
+  return IsPlainBytes(dtype) ? DecodePlain(dtype, shape, payload)
+                             : DecodeObjects(dtype, shape, payload, admit);
 }
 
 absl::Status EncodeBundle(const std::vector<EdgeTensor>& entries, WireWriter* header,
@@ -161,7 +164,7 @@ absl::StatusOr<size_t> DecodeTensorCount(WireReader* header, size_t num_payloads
 
 absl::StatusOr<std::vector<EdgeTensor>> DecodeEntries(WireReader* header,
                                                       const std::vector<Payload>& payloads,
-                                                      size_t* next_payload) {
+                                                      size_t* next_payload, const AdmitObjects& admit) {
   WEIR_ASSIGN_OR_RETURN(const size_t count, DecodeTensorCount(header, payloads.size()));
   std::vector<EdgeTensor> entries;
   entries.reserve(count);
@@ -171,16 +174,17 @@ absl::StatusOr<std::vector<EdgeTensor>> DecodeEntries(WireReader* header,
     entry.edge = static_cast<int>(edge_and_flags >> 2);
     entry.is_dead = (edge_and_flags & 1) != 0;
     if ((edge_and_flags & 2) != 0) entry.turn = static_cast<int64_t>(header->UnsignedUpTo(INT64_MAX));
-    WEIR_ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(header, payloads, next_payload));
+    WEIR_ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(header, payloads, next_payload, admit));
     entries.push_back(std::move(entry));
   }
   return entries;
 }
 
-absl::StatusOr<std::vector<EdgeTensor>> DecodeBundle(WireReader* header,
-                                                     const std::vector<Payload>& payloads) {
+absl::StatusOr<std::vector<EdgeTensor>> DecodeBundle(WireReader* header, const std::vector<Payload>& payloads,
+                                                     const AdmitObjects& admit) {
   size_t next_payload = 0;
-  WEIR_ASSIGN_OR_RETURN(std::vector<EdgeTensor> entries, DecodeEntries(header, payloads, &next_payload));
+  WEIR_ASSIGN_OR_RETURN(std::vector<EdgeTensor> entries,
+                        DecodeEntries(header, payloads, &next_payload, admit));
   WEIR_RETURN_IF_ERROR(header->Finish("a bundle of tensors"));
   if (next_payload == payloads.size()) return entries;
   return absl::InvalidArgumentError(

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,14 @@ namespace weir {
 // invalid tensor ("no tensor") is allowed.
 absl::Status EncodeTensor(const Tensor& tensor, WireWriter* header, std::vector<Payload>* payloads);
 
+// Asked before the strings or resource handles of a tensor are made: a message takes a byte for an empty one,
+// and memory many. Null: nobody is asked.
+using AdmitObjects = std::function<absl::Status(int64_t num_bytes)>;
+
 // The inverse; takes the next of the payloads. InvalidArgument when dtype, shape and payload do not fit
-// together.
+// together; errors of `admit`.
 absl::StatusOr<Tensor> DecodeTensor(WireReader* header, const std::vector<Payload>& payloads,
-                                    size_t* next_payload);
+                                    size_t* next_payload, const AdmitObjects& admit = nullptr);
 
 // How many tensors follow. InvalidArgument when the message has not so many. Every byte of a header may say
 // that there is no tensor, which takes some 80 bytes of memory: so of those there are only so many.
@@ -58,9 +63,10 @@ absl::Status EncodeBundle(const std::vector<EdgeTensor>& entries, WireWriter* he
 // The inverse within a longer message: takes the next of the payloads, and reads no further.
 absl::StatusOr<std::vector<EdgeTensor>> DecodeEntries(WireReader* header,
                                                       const std::vector<Payload>& payloads,
-                                                      size_t* next_payload);
+                                                      size_t* next_payload,
+                                                      const AdmitObjects& admit = nullptr);
 // Of a message that is a bundle and nothing else.
-absl::StatusOr<std::vector<EdgeTensor>> DecodeBundle(WireReader* header,
-                                                     const std::vector<Payload>& payloads);
+absl::StatusOr<std::vector<EdgeTensor>> DecodeBundle(WireReader* header, const std::vector<Payload>& payloads,
+                                                     const AdmitObjects& admit = nullptr);
 
 }  // namespace weir
