@@ -71,8 +71,15 @@ class LoopFinder {
                                                        ", which belongs to the next iteration"));
       }
     }
+    const Node* enter = nullptr;
     for (const Output& input : node.inputs()) {
       const Node& before = *input.node;
+      if (IsEnter(before) && enter != nullptr && enter != &before) {
+        return absl::InvalidArgumentError(absl::StrCat(node.Describe(), " takes the values of two nodes, ",
+                                                       enter->Describe(), " and ", before.Describe(),
+                                                       ": a loop begins with one"));
+      }
+      if (IsEnter(before)) enter = &before;
       if (IsNextIteration(before) &&
           (!IsMerge(node) || loops_.runs_in[node.id()] != loops_.runs_in[before.id()])) {
         return absl::InvalidArgumentError(absl::StrCat(before.Describe(), " is an input of ", node.Describe(),

@@ -106,6 +106,21 @@ TEST_F(GradientsTest, NoGradientGoesThroughIndicesAndStops) {
   EXPECT_FALSE(grads[0]);
 }
 
+TEST_F(GradientsTest, CastsBetweenRealAndComplexCarryGradients) {
+  const Output x = Input({4});
+  const Output there = g_.AddOp("Cast", {x}, {{"DstT", DType::kComplex64}});
+  const auto grads = Gradients(g_.AddOp("Real", {there}, {{"Tout", DType::kFloat32}}), {x});
+  ASSERT_TRUE(grads[0]);
+  EXPECT_EQ(grads[0].dtype(), DType::kFloat32);
+}
+
+// Without its part the sum of the others would be taken for the whole.
+TEST_F(GradientsTest, AGradientThatNobodyHasWrittenIsAnError) {
+  const Output x = Input({2, 2}, DType::kComplex64);
+  const auto grads = AddGradients(g_, {g_.AddOp("MatrixLogarithm", {x})}, {x});
+  EXPECT_EQ(grads.status().code(), absl::StatusCode::kUnimplemented) << grads.status();
+}
+
 TEST_F(GradientsTest, ErrorsNameTheForwardNode) {
   const Output x = Input({2, 3}, DType::kComplex64), y = Input({2, 3}, DType::kComplex64);
   const auto grads = AddGradients(g_, {g_.AddOp("Mul", {x, y}, {}, "product")}, {x});

@@ -494,6 +494,13 @@ TEST_F(ImportedTest, GraphsThatCannotEndAreRefused) {
                          NodeText("late", "Neg", {"merge", "^next"}) + NodeText("out", "Exit", {"late"}),
                      "out"),
       AllOf(HasSubstr("Neg 'late' must run after"), HasSubstr("belongs to the next iteration")));
+  // It would begin once with each, and its results be told twice.
+  EXPECT_THAT(
+      ErrorOfRunning(
+          kConstants + NodeText("in", "Enter", {"one"}, kFrame) + NodeText("late", "Enter", {"one"}, kFrame) +
+              NodeText("merge", "Merge", {"in", "late"}, kTwo) + NodeText("out", "Exit", {"merge"}),
+          "out"),
+      HasSubstr("takes the values of two nodes, Enter 'in'"));
   // An endless loop without a Switch: every iteration gives the next one a value.
   EXPECT_THAT(
       ErrorOfRunning(kConstants + NodeText("in", "Enter", {"one"}, kFrame) +

@@ -173,6 +173,11 @@ LocalPlan::StepState& LocalPlan::Fill(int64_t step_id, std::unique_ptr<StepState
 }
 
 void LocalPlan::Run(const RunPartitionCall& call, Done done) {
+  if (call.applied_updates != nullptr && call.logical_step.writer != 0) {
+    // Its updates would wait for the lock under which what is applied is noted.
+    return done(absl::InvalidArgumentError(absl::StrCat(
+        "step ", call.step_id, " is to note what has been applied, and has a number that others may know")));
+  }
   absl::Status refused;
   StepState* step = nullptr;
   std::optional<UpdateLedger::Attempt> updates;

@@ -419,7 +419,8 @@ std::vector<OpDef> TensorsOps() {
        .infer_shapes = UnchangedShape,
        .gradient = [](GradientContext& g) -> Status {
          const DType from = g.input(0).dtype();
-         if (IsFloating(from) && IsFloating(g.grad(0).dtype())) g.set_input_grad(0, Cast(g, g.grad(0), from));
+         const auto carries = [](DType dtype) { return IsFloating(dtype) || IsComplex(dtype); };
+         if (carries(from) && carries(g.grad(0).dtype())) g.set_input_grad(0, Cast(g, g.grad(0), from));
          return OkStatus();
        }},
   };

@@ -267,7 +267,7 @@ std::vector<OpDef> LinearAlgebraOps() {
       {.name = "MatrixLogarithm",
        .summary = "Gives the principal logarithms of square matrices.",
        .infer_shapes = SquareShape,
-       .gradient = NotDifferentiable},
+       .gradient = GradientMissing},
   };
 }
 

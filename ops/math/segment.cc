@@ -250,11 +250,11 @@ std::vector<OpDef> SegmentOps() {
   add("SparseSegmentSqrtNWithNumSegments", "Like SparseSegmentSqrtN, with zeros up to num_segments.",
       SparseShapeOfCount, SparseGradient<kSqrtNGrad>);
   add("SparseSegmentSumGrad", "Gives the gradient of the data of SparseSegmentSum.", SparseShapeOfCount,
-      NotDifferentiable);
+      GradientMissing);
   add("SparseSegmentMeanGrad", "Gives the gradient of the data of SparseSegmentMean.", SparseShapeOfCount,
-      NotDifferentiable);
+      GradientMissing);
   add("SparseSegmentSqrtNGrad", "Gives the gradient of the data of SparseSegmentSqrtN.", SparseShapeOfCount,
-      NotDifferentiable);
+      GradientMissing);
   return ops;
 }
 

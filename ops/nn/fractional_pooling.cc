@@ -87,11 +87,11 @@ std::vector<OpDef> FractionalPoolingOps() {
       {.name = "FractionalMaxPoolGrad",
        .summary = "Gives the gradient of FractionalMaxPool with respect to its input.",
        .infer_shapes = MaxGradShape,
-       .gradient = NotDifferentiable},
+       .gradient = GradientMissing},
       {.name = "FractionalAvgPoolGrad",
        .summary = "Gives the gradient of FractionalAvgPool with respect to its input.",
        .infer_shapes = AvgGradShape,
-       .gradient = NotDifferentiable},
+       .gradient = GradientMissing},
   };
 }
 

@@ -477,7 +477,12 @@ void DataflowExecutor::ReleaseInputs(const Instruction& at) {
   for (int k = 0; k < at.num_inputs; ++k) {
     // An instruction that reads a slot twice counts as one reader.
     if (is_repeated[k] && std::find(inputs, inputs + k, inputs[k]) != inputs + k) continue;
-    if (--readers_left_[inputs[k]] == 0) frame_.slots[inputs[k]] = Tensor();
+    if (--readers_left_[inputs[k]] > 0) continue;
+    if (program_.slot_readers()[inputs[k]] == Program::kKeptSlot) {
+      readers_left_[inputs[k]] = Program::kKeptSlot;
+    } else {
+      frame_.slots[inputs[k]] = Tensor();
+    }
   }
   if (at.kind == Kind::kNextIteration) return;  // read in the next iteration, in which its readers count anew
   for (int slot = at.first_output; slot < at.first_output + at.num_outputs; ++slot) {

@@ -39,8 +39,6 @@ std::optional<Instruction::Kind> FlowKind(const std::string& op) {
 }
 
 // The last reader, or the number of readers, of a slot that is not emptied after its readers.
-constexpr int kKept = 1 << 30;
-
 }  // namespace
 
 bool NeedsNoKernel(const Node& node) {
@@ -324,13 +322,14 @@ class ProgramCompiler {
           std::any_of(program.constants_.begin(), program.constants_.end(),
                       [&result](const auto& constant) { return constant.first == result.slot; });
     }
-    for (const Program::Binding& result : program.results_) last_reader[result.slot] = kKept;
-    for (const auto& [slot, tensor] : program.constants_) last_reader[slot] = kKept;
+    for (const Program::Binding& result : program.results_) last_reader[result.slot] = Program::kKeptSlot;
+    for (const auto& [slot, tensor] : program.constants_) last_reader[slot] = Program::kKeptSlot;
     for (size_t i = 0; i < program.instructions_.size(); ++i) {
-      if (IsConstantEnter(*emitted_[i])) last_reader[program.instructions_[i].first_output] = kKept;
+      if (IsConstantEnter(*emitted_[i]))
+        last_reader[program.instructions_[i].first_output] = Program::kKeptSlot;
     }
     for (int slot = 0; slot < next_slot_; ++slot) {
-      if (last_reader[slot] == kKept) program.slot_readers_[slot] = kKept;
+      if (last_reader[slot] == Program::kKeptSlot) program.slot_readers_[slot] = Program::kKeptSlot;
     }
     program.last_use_ = std::make_unique<bool[]>(program.input_slots_.size());
     program.is_repeated_ = std::make_unique<bool[]>(program.input_slots_.size());

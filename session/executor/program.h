@@ -141,7 +141,9 @@ class Program {
   absl::Span<const Binding> args() const { return args_; }
   absl::Span<const Binding> results() const { return results_; }
   absl::Span<const std::pair<int32_t, Tensor>> constants() const { return constants_; }
-  // How many instructions read each slot; a constant's or result's count is never reached.
+  // How many instructions read each slot. kKeptSlot of a constant, which loops read any number of times, and
+  // of a result.
+  static constexpr int32_t kKeptSlot = 1 << 30;
   absl::Span<const int32_t> slot_readers() const { return slot_readers_; }
   int num_slots() const { return num_slots_; }
 

@@ -42,6 +42,7 @@ class Barrier final : public Resource {
     std::string key;
     std::vector<Tensor> components;  // one that has not come is invalid
   };
+  using Incomplete = absl::flat_hash_map<std::string, Tuple>;  // by key
 
   explicit Barrier(Spec spec) : spec_(std::move(spec)) {}
 
@@ -105,13 +106,15 @@ class Barrier final : public Resource {
     return absl::OkStatus();
   }
 
-  absl::Status Close(bool cancels) {
+  // `dropped` gets what nobody takes any more, to be destroyed without the line's lock: a variant may hold
+  // another one.
+  absl::Status Close(bool cancels, Incomplete* dropped) {
     if (is_closed_ && (is_cancelled_ || !cancels)) {
       return absl::CancelledError(absl::StrCat("Barrier '", spec_.name, "' is already closed."));
     }
     is_closed_ = true;
     is_cancelled_ = cancels;
-    if (cancels) incomplete_.clear();
+    if (cancels) incomplete_.swap(*dropped);
     return absl::OkStatus();
   }
 
@@ -157,7 +160,7 @@ class Barrier final : public Resource {
   bool is_cancelled_ = false;
   int64_t next_index_ = std::numeric_limits<int64_t>::min();
   int64_t num_completed_ = 0;
-  absl::flat_hash_map<std::string, Tuple> incomplete_;
+  Incomplete incomplete_;
   std::map<std::pair<int64_t, int64_t>, Tuple> ready_;  // by index, then in the order of completion
 };
 
@@ -310,7 +313,8 @@ class Close final : public Kernel {
       : cancels_(construction.attr<bool>("cancel_pending_enqueues")) {}
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const BarrierRef barrier, BarrierOf(context));
-    return barrier->RunNow([&] { return barrier->Close(cancels_); });
+    Barrier::Incomplete dropped;
+    return barrier->RunNow([&] { return barrier->Close(cancels_, &dropped); });
   }
 
  private:

@@ -194,7 +194,12 @@ absl::Status HashTable::Initialize(TableRows rows, int64_t count) {
 absl::Status MutableHashTable::Insert(const Tensor& keys, const Tensor& values, Allocator& allocator) {
   WEIR_ASSIGN_OR_RETURN(const Shape outer, CheckPairs(keys, values));
   absl::MutexLock lock(&mutex_);
-  for (int64_t k = 0; k < outer.num_elements(); ++k) {
+  return InsertLocked(keys, values, outer.num_elements(), allocator);
+}
+
+absl::Status MutableHashTable::InsertLocked(const Tensor& keys, const Tensor& values, int64_t count,
+                                            Allocator& allocator) {
+  for (int64_t k = 0; k < count; ++k) {
     const std::string key = rows_.KeyAt(keys, k);
     WEIR_RETURN_IF_ERROR(CheckKey(key));
     WEIR_RETURN_IF_ERROR(rows_.Insert(key, values, k, allocator));
@@ -291,11 +296,10 @@ absl::Status MutableDenseHashTable::Grow(int64_t count, Allocator& allocator) {
 
 absl::Status MutableDenseHashTable::Insert(const Tensor& keys, const Tensor& values, Allocator& allocator) {
   WEIR_ASSIGN_OR_RETURN(const Shape outer, CheckPairs(keys, values));
-  {
-    absl::MutexLock lock(&mutex_);
-    WEIR_RETURN_IF_ERROR(Grow(outer.num_elements(), allocator));
-  }
-  return MutableHashTable::Insert(keys, values, allocator);
+  // With one lock: another Insert in between would use up the room.
+  absl::MutexLock lock(&mutex_);
+  WEIR_RETURN_IF_ERROR(Grow(outer.num_elements(), allocator));
+  return InsertLocked(keys, values, outer.num_elements(), allocator);
 }
 
 absl::Status MutableDenseHashTable::Import(const Tensor& keys, const Tensor& values, Allocator& allocator) {

@@ -100,6 +100,11 @@ class MutableHashTable : public LookupTable {
   absl::Status Insert(const Tensor& keys, const Tensor& values, Allocator& allocator) override;
   absl::Status Remove(const Tensor& keys) override;
   absl::Status Import(const Tensor& keys, const Tensor& values, Allocator& allocator) override;
+
+ protected:
+  // Of so many pairs, which fit.
+  absl::Status InsertLocked(const Tensor& keys, const Tensor& values, int64_t count, Allocator& allocator)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 };
 
 class MutableDenseHashTable final : public MutableHashTable {

@@ -1,9 +1,12 @@
 // Tables over several steps.
 #include <cstdlib>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/lookup/lookup_table.h"
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/formats/file_system.h"
 #include "tests/conformance/kernel_under_test.h"
@@ -181,6 +184,27 @@ TEST_F(LookupTest, ADenseTableExportsItsBuckets) {
               Fails(Code::kInvalidArgument, "power of 2, got: 3"));
   ASSERT_TRUE(Do("LookupTableImportV2", {table, Longs({7, 0, -1, 8}), Longs({1, 2, 3, 4})}).ok());
   EXPECT_THAT(Export(table, DType::kInt64, DType::kInt64)[0].flat<int64_t>(), ElementsAre(7, 8, 0, 0));
+}
+
+// Each makes room for its own keys: what is exported has a row for every key of both.
+TEST(DenseTableTest, InsertsAtTheSameTimeHaveRoom) {
+  for (int i = 0; i < 300; ++i) {
+    const auto table =
+        MutableDenseHashTable::Create(
+            {.kind = "MutableDenseHashTableV2", .key_dtype = DType::kInt64, .value_dtype = DType::kInt64},
+            Tensor::Scalar<int64_t>(0), Tensor::Scalar<int64_t>(-1), 4, 0.8f, HostAllocator())
+            .value();
+    std::vector<std::thread> threads;
+    for (const int64_t first : {1, 4}) {
+      threads.emplace_back([&table, first] {
+        const Tensor keys = Longs({first, first + 1, first + 2});
+        EXPECT_TRUE(table->Insert(keys, keys, HostAllocator()).ok());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(table->size(), 6);
+    ASSERT_GE(table->Export(HostAllocator()).value().first.shape().dim(0), 6);
+  }
 }
 
 TEST_F(LookupTest, KeysOfADenseTableMayBeVectors) {
