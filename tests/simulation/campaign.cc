@@ -21,6 +21,7 @@ struct Flags {
   int first_order = 0;
   std::string kinds = "fgcopkrdeb";
   bool elections = false;
+  bool ps_end = false;
   bool trace = false;
   bool until_bad = false;
 };
@@ -42,6 +43,7 @@ absl::StatusOr<std::vector<Kind>> KindsOf(const std::string& letters) {
 // Whether the seed is good, with the events of its history in that order (0: its own).
 bool Try(int64_t seed, int order, const Flags& flags, const std::vector<Kind>& kinds) {
   History history = DrawHistory(static_cast<uint64_t>(seed), kinds, flags.elections);
+  history.job.ps_end = flags.ps_end;
   history.seed += static_cast<uint64_t>(order) << 32;
   const Outcome outcome = RunHistory(history, ScratchDirectory("/tmp"), flags.trace);
   if (flags.trace) std::printf("%s", outcome.trace.c_str());
@@ -55,9 +57,9 @@ bool Try(int64_t seed, int order, const Flags& flags, const std::vector<Kind>& k
   }
   for (const std::string& violation : outcome.violations) std::printf("  ! %s\n", violation.c_str());
   std::printf(
-      "  again: bazel run //tests/simulation:campaign -- --seed=%lld --runs=1 --kinds=%s%s%s --trace\n",
+      "  again: bazel run //tests/simulation:campaign -- --seed=%lld --runs=1 --kinds=%s%s%s%s --trace\n",
       static_cast<long long>(seed), flags.kinds.c_str(), flags.elections ? " --elections" : "",
-      order == 0 ? "" : absl::StrCat(" --first_order=", order).c_str());
+      flags.ps_end ? " --ps_end" : "", order == 0 ? "" : absl::StrCat(" --first_order=", order).c_str());
   std::fflush(stdout);
   return false;
 }
@@ -78,6 +80,7 @@ int Main(int argc, char** argv) {
       "d(isk full), e(rrors of the disk), b(lackout); with elections s(tore down), t: store cut off, "
       "x: its record is deleted, w(iped store)");
   parser.Add("elections", &flags.elections, "a store says which of several ps is the authority");
+  parser.Add("ps_end", &flags.ps_end, "a ps ends when it finds that the job is over");
   parser.Add("until_bad", &flags.until_bad, "end with the first seed that goes wrong");
   parser.Add("trace", &flags.trace, "print all that happens");
   absl::Status status = parser.Parse({argv + 1, argv + argc});

@@ -4,11 +4,15 @@
 // happened.
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -48,6 +52,24 @@ constexpr int kNumTurns = 3;
 struct ReplicaJobOptions {
   bool elects = false;  // a store says which rank is the authority; otherwise it is rank 0
   Turn turn = Turn::kOneStep;
+  // Each rank runs out of data at another step, and joins. Rank `first_out` is the first one.
+  std::optional<int> first_out = std::nullopt;
+  bool ends_with_error = false;     // the step in which it does says OutOfRange
+  bool measures_in_hook = false;    // a hook has a collective of its own in each step
+  std::string checkpoint_dir = "";  // of rank 0; empty: none
+
+  // What a run without misfortunes depends on.
+  std::string ToString() const { return absl::StrCat("first out ", first_out.value_or(-1)); }
+};
+
+// What a hook of a user's does: a mean over all ranks beside each step.
+class MetricHook final : public Hook {
+ public:
+  explicit MetricHook(Output metric) : metric_(metric) {}
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.fetches = {metric_}}; }
+
+ private:
+  const Output metric_;
 };
 
 class ReplicaJob {
@@ -69,6 +91,10 @@ class ReplicaJob {
       world_.Kill(*lives_.at(rank));
       Restart(rank, absl::Seconds(2));
     });
+  }
+  // The whole job goes on from the newest checkpoint, or begins anew.
+  void KillAndRestartAll(absl::Duration at) {
+    for (size_t rank = 0; rank < tasks_.size(); ++rank) KillAndRestart(static_cast<int>(rank), at);
   }
   void Pause(int rank, absl::Duration at, absl::Duration length) {
     world_.At(at, [this, rank, length] {
@@ -127,6 +153,7 @@ class ReplicaJob {
         wrong.push_back(absl::StrCat("rank ", rank, ": ", outcome, "; an earlier one: ", bits));
       }
     }
+    if (options_.first_out && !bits_.empty()) absl::StrAppend(&bits, ": ", bits_.rbegin()->second);
     return wrong.empty() ? bits : absl::StrJoin(wrong, "\n");
   }
 
@@ -134,6 +161,8 @@ class ReplicaJob {
   void Restart(int rank, absl::Duration after) {
     world_.At(world_.time() + after, [this, rank] {
       world_.network().TakeAddresses(lives_.at(rank)->process());
+      // The system gives back the lock of a process that was killed.
+      if (rank == 0) std::remove(absl::StrCat(options_.checkpoint_dir, "/.lock").c_str());
       Start(rank);
     });
   }
@@ -194,7 +223,14 @@ class ReplicaJob {
     WEIR_ASSIGN_OR_RETURN(Node* const train, optimizer->Minimize(g, loss, step));
     TrainingSessionOptions options;
     options.target = server.target();
-    options.hooks = {hvd->BroadcastGlobalVariablesHook(), StopAtStepHook({.last_step = kLastStep})};
+    options.hooks = {hvd->BroadcastGlobalVariablesHook()};
+    if (!options_.first_out) options.hooks.push_back(StopAtStepHook({.last_step = kLastStep}));
+    if (options_.measures_in_hook) {
+      options.hooks.push_back(std::make_shared<MetricHook>(hvd->AllReduce(g, Square(g, loss))));
+    }
+    const Output join = options_.first_out ? hvd->Join(g) : Output();
+    if (rank == 0) options.checkpoint_dir = options_.checkpoint_dir;
+    options.save_checkpoint_steps = 2;
     options.stops_on_sigterm = false;
     options.log_step_count_steps = 0;
     WEIR_ASSIGN_OR_RETURN(const auto session, MonitoredTrainingSession(g, std::move(options)));
@@ -216,14 +252,29 @@ class ReplicaJob {
       const auto batch = static_cast<float>((now[0].scalar<int64_t>() * 31 + rank * 17) % 23) / 7 - 1;
       return context.RunWithHooks({{x, Tensor::Scalar(batch)}}, fetches, targets).status();
     };
-    while (status.ok() && !session->should_stop()) {
+    std::optional<int> last_to_join;
+    bool is_out = false;
+    while (status.ok() && !session->should_stop() && !last_to_join) {
       life.Sleep(absl::Milliseconds(100));
       status = session->RunStepFn([&](Context& context) -> absl::Status {
+        WEIR_ASSIGN_OR_RETURN(const auto now, context.session().Run({}, {step.value}));
+        if (now[0].scalar<int64_t>() >= LastStepOf(rank)) {
+          is_out = options_.ends_with_error;
+          if (is_out) return absl::OutOfRangeError("no more batches");
+          WEIR_ASSIGN_OR_RETURN(const auto joined, context.RunWithHooks({}, {join}, {}));
+          last_to_join = joined[0].scalar<int32_t>();
+          return absl::OkStatus();
+        }
         if (options_.turn == Turn::kOneStep) return run(context, {metric}, {train});
         const bool measures = options_.turn == Turn::kTrainsThenMeasures;
         WEIR_RETURN_IF_ERROR(run(context, {}, {train}));
         return run(context, {metric}, measures ? std::vector<TargetRef>{} : std::vector<TargetRef>{train});
       });
+      if (is_out && absl::IsOutOfRange(status)) {
+        const auto joined = session->Run({}, {join});
+        status = joined.status();
+        if (joined.ok()) last_to_join = (*joined)[0].scalar<int32_t>();
+      }
       if (!status.ok()) break;
       WEIR_RETURN_IF_ERROR(note());
     }
@@ -232,7 +283,14 @@ class ReplicaJob {
     if (status.ok()) status = session->Close();
     life.OnEndOfWorld(nullptr);
     WEIR_RETURN_IF_ERROR(status);
-    return bits;
+    return last_to_join ? absl::StrCat("rank ", *last_to_join, " was the last to join") : bits;
+  }
+
+  // Where it runs out of data; where nobody does, a hook ends the training.
+  int64_t LastStepOf(int rank) const {
+    if (!options_.first_out) return std::numeric_limits<int64_t>::max();
+    const int size = static_cast<int>(tasks_.size());
+    return kLastStep - 3 * ((*options_.first_out - rank + 2 * size - 1) % size);
   }
 
   // All ranks have the same after a step.
@@ -277,7 +335,7 @@ std::vector<uint64_t> Seeds() {
 class CollectivesSimulationTest : public testing::TestWithParam<int> {
  protected:
   // Any two misfortunes, of any ranks, at any time.
-  std::string Befall(ReplicaJob& job, uint64_t seed) {
+  std::string Befall(ReplicaJob& job, uint64_t seed, uint64_t num_kinds = 5) {
     std::mt19937_64 random(seed);
     std::string told;
     for (int i = 0; i < 2; ++i) {
@@ -285,7 +343,7 @@ class CollectivesSimulationTest : public testing::TestWithParam<int> {
       const int other = (rank + 1 + static_cast<int>(random() % (GetParam() - 1))) % GetParam();
       const absl::Duration at = absl::Milliseconds(random() % 3000);
       const absl::Duration length = absl::Milliseconds(100 + random() % 10000);
-      const uint64_t kind = random() % 5;
+      const uint64_t kind = random() % num_kinds;
       absl::StrAppend(&told, "; kind ", kind, " of rank ", rank, " at ", absl::FormatDuration(at), " for ",
                       absl::FormatDuration(length));
       if (kind == 0) {
@@ -294,6 +352,8 @@ class CollectivesSimulationTest : public testing::TestWithParam<int> {
         job.Pause(rank, at, length);
       } else if (kind == 4) {
         job.EndGroup(rank, at);
+      } else if (kind == 5) {
+        job.KillAndRestartAll(at);
       } else {
         job.Cut(rank, other, at, length);
         if (kind == 2) job.Cut(other, rank, at, length);
@@ -302,11 +362,20 @@ class CollectivesSimulationTest : public testing::TestWithParam<int> {
     return told;
   }
 
-  std::string Expected() const {
-    static std::map<int, std::string>* const known = new std::map<int, std::string>;
-    std::string& bits = (*known)[GetParam()];
-    if (bits.empty()) bits = ReplicaJob(1, GetParam()).Run();
+  // The end of a run in which nothing happens.
+  std::string Expected(const ReplicaJobOptions& options = {}) const {
+    static std::map<std::string, std::string>* const known = new std::map<std::string, std::string>;
+    std::string& bits = (*known)[absl::StrCat(GetParam(), " ranks, ", options.ToString())];
+    if (bits.empty()) bits = ReplicaJob(1, GetParam(), {.first_out = options.first_out}).Run();
     return bits;
+  }
+
+  // An empty folder.
+  static std::string NewFolder(uint64_t seed) {
+    const std::string folder = absl::StrCat(testing::TempDir(), "/replicas-", seed);
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    return folder;
   }
 };
 
@@ -388,6 +457,30 @@ TEST_P(CollectivesSimulationTest, MisfortunesDoNotComeSingly) {
     ReplicaJob job(seed, GetParam(), {.turn = static_cast<Turn>(seed % kNumTurns)});
     const std::string told = Befall(job, seed);
     EXPECT_EQ(job.Run(), Expected()) << "seed " << seed << told;
+  }
+}
+
+// A program with all that users add: hooks that compute collectively, checkpoints of rank 0, data that ends
+// at another step on each rank; all ranks may be killed at once.
+TEST_P(CollectivesSimulationTest, HooksCheckpointsAndJoinsSurviveMisfortunes) {
+  for (const uint64_t seed : Seeds()) {
+    std::mt19937_64 random(seed);
+    ReplicaJobOptions options = {.turn = static_cast<Turn>(random() % kNumTurns)};
+    const bool joins = random() % 2 == 0, saves = random() % 2 == 0;
+    options.measures_in_hook = !joins && random() % 2 == 0;
+    if (joins) {
+      options.turn = Turn::kOneStep;
+      options.first_out = static_cast<int>(random() % GetParam());
+      options.ends_with_error = random() % 2 == 0;
+    }
+    if (saves) options.checkpoint_dir = NewFolder(seed);
+    ReplicaJob job(seed, GetParam(), options);
+    const std::string told = Befall(job, seed, 6);
+    EXPECT_EQ(job.Run(), Expected(options))
+        << "seed " << seed << told << "; turn " << static_cast<int>(options.turn) << ", joins: " << joins
+        << options.ends_with_error << ", saves: " << saves
+        << ", measures in a hook: " << options.measures_in_hook;
+    if (saves) std::filesystem::remove_all(options.checkpoint_dir);
   }
 }
 

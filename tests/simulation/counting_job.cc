@@ -163,7 +163,7 @@ void CountingJob::StartLater(const TaskName& task, const World::Life& last, absl
     const bool is_wanted = std::none_of(trainers_.begin(), trainers_.end(), [&](const Trainer& trainer) {
       return trainer.life == &last && last.has_ended() && !IsStartedAgain(trainer.outcome);
     });
-    if (is_wanted && lives_.at(task).back() == &last) Start(task);
+    if (is_wanted && !ended_ps_.contains(&last) && lives_.at(task).back() == &last) Start(task);
   });
 }
 
@@ -198,8 +198,49 @@ void CountingJob::ServePs(const TaskName& ps, World::Life& life) {
           if (!world_.is_over()) ++lost_[task][lost];
         });
   }
-  life.AwaitEndOfWorld();  // so that the test can look at it
+  if (!options_.ps_end) {
+    life.AwaitEndOfWorld();  // so that the test can look at it
+  } else {
+    if (AwaitEndOfJob(life, **server)) NoteEndOfPs(ps, life, **server);
+    (*server)->Shutdown();
+  }
   ps_servers_.erase(&life);
+}
+
+// As Server::Join, without the signals of this process.
+bool CountingJob::AwaitEndOfJob(World::Life& life, Server& server) {
+  Membership& members = server.membership();
+  life.OnEndOfWorld([&members] { members.StopWaiting(); });
+  bool is_over = false;
+  while (!is_over && !world_.is_over() && members.is_serving()) {
+    is_over = members.AwaitEndOfJob(life.environment().Now() + absl::Seconds(10));
+  }
+  life.OnEndOfWorld(nullptr);
+  return is_over && !world_.is_over();
+}
+
+void CountingJob::NoteEndOfPs(const TaskName& ps, const World::Life& life, Server& server) {
+  ended_ps_[&life] = world_.time();
+  std::vector<std::string> names = {"global_step"};
+  for (const TaskName& task : tasks_) names.push_back(CounterName(task));
+  for (const std::string& name : names) {
+    auto found = server.runtime().devices()[0]->resources().Lookup<Variable>("", name);
+    if (!found.ok()) continue;
+    absl::MutexLock lock(&(*found)->mutex);
+    last_values_[name] = (*found)->tensor;
+  }
+  bool is_chief_done = false;
+  for (const Trainer& trainer : trainers_) {
+    const bool has_trained = trainer.trained > absl::ZeroDuration();
+    is_chief_done |= trainer.task == kChief && has_trained && trainer.outcome.ok();
+    if (has_trained || trainer.life->is_killed() || TimeSince(trainer.began) < 3 * options_.lease) continue;
+    wrong_ends_.push_back(absl::StrCat("left early: ", life.name(), " ended at ", Seconds(world_.time()),
+                                       ", ", trainer.life->name(), " was training"));
+  }
+  if (!is_chief_done) {
+    wrong_ends_.push_back(absl::StrCat("left early: ", life.name(), " ended at ", Seconds(world_.time()),
+                                       ", before the chief"));
+  }
 }
 
 void CountingJob::Train(Trainer& trainer, World::Life& life) {
@@ -214,7 +255,7 @@ void CountingJob::Train(Trainer& trainer, World::Life& life) {
   absl::Status outcome = server.status();
   if (outcome.ok()) {
     outcome = TrainOn(trainer, life, task, **server);
-    if (!world_.is_over()) trainer.trained = world_.time();
+    if (!world_.is_over()) trainer.trained = world_.time(), trainer.outcome = outcome;
     if (!world_.is_over() && options_.stay > absl::ZeroDuration()) {
       life.Sleep(options_.stay);
       CheckIdlePs();
@@ -332,8 +373,8 @@ absl::Status CountingJob::Step(Trainer& trainer, absl::FunctionRef<absl::Status(
 }
 
 bool CountingJob::HaveTrainersEnded() const {
-  return num_coming_ == 0 && std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& trainer) {
-           return trainer.life->is_killed() || trainer.life->has_ended();
+  return num_coming_ == 0 && std::all_of(trainers_.begin(), trainers_.end(), [this](const Trainer& trainer) {
+           return trainer.life->is_killed() || trainer.life->has_ended() || IsOrphan(trainer);
          });
 }
 
@@ -343,6 +384,18 @@ void CountingJob::RunToTheEnd(absl::Duration limit) {
   // paused, or cut off.
   const absl::Duration end = std::max(world_.time(), heals_) + 3 * options_.lease;
   world_.RunUntil([] { return false; }, end);
+  if (!options_.ps_end || !HaveTrainersEnded()) return;
+  constexpr absl::Duration kChiefGrace = absl::Minutes(11);
+  world_.RunUntil([this] { return ps_servers_.empty(); }, end + kChiefGrace);
+  for (const auto& [life, server] : ps_servers_) {
+    if (!WasPsRestarted()) wrong_ends_.push_back(absl::StrCat("hang: ", life->name(), " has not ended"));
+  }
+}
+
+bool CountingJob::IsOrphan(const Trainer& trainer) const {
+  return std::any_of(ended_ps_.begin(), ended_ps_.end(), [&](const auto& ended) {
+    return trainer.trained == absl::ZeroDuration() || trainer.trained > ended.second;
+  });
 }
 
 int64_t CountingJob::num_acknowledged() const {
@@ -354,13 +407,15 @@ int64_t CountingJob::num_acknowledged() const {
 Tensor CountingJob::ValueOf(const std::string& variable) const {
   for (const TaskName& task : tasks_) {
     if (!IsPs(task)) break;
+    if (!ps_servers_.contains(lives_.at(task).back())) continue;
     Server* const server = ps_servers_.at(lives_.at(task).back());
     auto found = server->runtime().devices()[0]->resources().Lookup<Variable>("", variable);
     if (!found.ok()) continue;
     absl::MutexLock lock(&(*found)->mutex);
     return (*found)->tensor;
   }
-  return Tensor();
+  const auto last = last_values_.find(variable);
+  return last == last_values_.end() ? Tensor() : last->second;
 }
 
 bool CountingJob::WasPsRestarted() const {
@@ -549,7 +604,7 @@ void CountingJob::CheckSaved(std::vector<std::string>* violations) const {
 void CountingJob::CheckProgress(std::vector<std::string>* violations) const {
   const absl::Duration limit = 3 * options_.lease + options_.patience;
   for (const Trainer& trainer : trainers_) {
-    if (trainer.life->is_killed()) continue;
+    if (trainer.life->is_killed() || IsOrphan(trainer)) continue;
     absl::Duration longest = trainer.longest_step;
     if (trainer.is_in_step) {
       longest = std::max(longest, TimeSince(trainer.step_began));
@@ -590,7 +645,8 @@ void CountingJob::CheckPs(const TaskName& ps, std::vector<std::string>* violatio
 std::vector<std::string> CountingJob::Violations() const {
   std::vector<std::string> violations;
   for (const TaskName& task : tasks_) {
-    if (IsPs(task) && !ps_servers_.contains(lives_.at(task).back())) {
+    const World::Life* const newest = lives_.at(task).back();
+    if (IsPs(task) && !ps_servers_.contains(newest) && !ended_ps_.contains(newest)) {
       return {absl::StrCat("failed: ", task.ToString(), " does not serve")};
     }
   }
@@ -607,11 +663,12 @@ std::vector<std::string> CountingJob::Violations() const {
   CheckLives(&violations);
   violations.insert(violations.end(), wrong_offices_.begin(), wrong_offices_.end());
   violations.insert(violations.end(), left_behind_.begin(), left_behind_.end());
+  violations.insert(violations.end(), wrong_ends_.begin(), wrong_ends_.end());
   CheckProgress(&violations);
   CheckSaved(&violations);
   if (!HaveTrainersEnded()) return violations;
   for (const TaskName& task : tasks_) {
-    if (IsPs(task)) CheckPs(task, &violations);
+    if (IsPs(task) && ps_servers_.contains(lives_.at(task).back())) CheckPs(task, &violations);
   }
   return violations;
 }

@@ -23,6 +23,8 @@
 // * The chief has ended well, but the newest checkpoint is not that of the last step.
 // * Synchronous replicas that wait for lost ones have other weights in the end than without faults.
 // * A step took longer than three leases after the network was whole again, or a program did not end.
+// * A ps that ends by itself did so before the chief, or while a worker trained that nothing was wrong with;
+//   or did not when all had ended.
 // * Plans or steps are left on a ps when all trainers have ended, or only their sessions a while ago.
 // * A trainer has failed for good, unless it was superseded by a later life of its task. One that says that
 //   starting again may help, because a ps had to be started anew, is started again, as a launcher does it;
@@ -83,6 +85,8 @@ struct CountingJobOptions {
   std::string peer_limits;
   // A store says which ps is the authority (distributed/election).
   bool elects = false;
+  // Each ps ends when it finds that the job is over, as a user's does. Otherwise they stay, to be looked at.
+  bool ps_end = false;
   // Synchronous replicas of a SyncModel train instead, and nobody counts.
   std::optional<OnLoss> sync_replicas;
   // What they have in the end (SavedWeights), where nothing that befalls them may change it; empty: anything.
@@ -161,6 +165,9 @@ class CountingJob {
   // `number`: of the task's lives.
   TaskConfig ConfigOf(const TaskName& task, int number = 0) const;
   void ServePs(const TaskName& ps, World::Life& life);
+  // Whether it found the end of the job, and not the end of the world.
+  bool AwaitEndOfJob(World::Life& life, Server& server);
+  void NoteEndOfPs(const TaskName& ps, const World::Life& life, Server& server);
   void Train(Trainer& trainer, World::Life& life);
   using StepOfSession = std::function<absl::Status(MonitoredSession& session)>;
   absl::StatusOr<StepOfSession> BuildCounters(GraphBuilder& g, const TaskName& self);
@@ -178,7 +185,9 @@ class CountingJob {
   bool MayBeRestored() const;
   // Whether any ps was started again.
   bool WasPsRestarted() const;
-  // A variable's value on the ps that has it; an invalid tensor when none has.
+  // Whether nothing can be asked of it any more: its ps ended while it was lost, or before it began.
+  bool IsOrphan(const Trainer& trainer) const;
+  // A variable's value on the ps that has it, or had it in the end; an invalid tensor when none has.
   Tensor ValueOf(const std::string& variable) const;
   void CheckCounter(const TaskName& task, std::vector<std::string>* violations) const;
   void CheckWeights(std::vector<std::string>* violations) const;
@@ -222,6 +231,9 @@ class CountingJob {
   int num_offices_ = 0;
   std::vector<std::string> wrong_offices_;
   std::vector<std::string> left_behind_;  // by sessions
+  std::map<const World::Life*, absl::Duration> ended_ps_;
+  std::map<std::string, Tensor> last_values_;  // of the variables of those
+  std::vector<std::string> wrong_ends_;
 };
 
 }  // namespace weir

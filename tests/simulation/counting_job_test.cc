@@ -59,6 +59,18 @@ TEST(CountingJobTest, NothingIsWrongWhereOneMessageMayBeOnItsWay) {
   }
 }
 
+// A ps that ends by itself ends when all have trained and the chief has saved, whatever befell them.
+TEST(CountingJobTest, NothingIsWrongWhereAPsEndsWhenTheJobIsOver) {
+  using Kind = Misfortune::Kind;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    History history = DrawHistory(
+        seed, {Kind::kFlap, Kind::kCut, Kind::kCutOneWay, Kind::kPause, Kind::kKill, Kind::kReplace});
+    history.job.ps_end = true;
+    const Outcome outcome = RunHistory(history, ScratchDirectory(testing::TempDir()));
+    EXPECT_THAT(outcome.violations, IsEmpty()) << "seed " << seed;
+  }
+}
+
 TEST(CountingJobTest, ASeedIsOneHistory) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const History history = DrawHistory(seed, {Misfortune::Kind::kFlap, Misfortune::Kind::kCut});
