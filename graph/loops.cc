@@ -74,7 +74,7 @@ class LoopFinder {
     const Node* enter = nullptr;
     for (const Output& input : node.inputs()) {
       const Node& before = *input.node;
-      if (IsEnter(before) && enter != nullptr && enter != &before) {
+      if (IsMerge(node) && IsEnter(before) && enter != nullptr && enter != &before) {
         return absl::InvalidArgumentError(absl::StrCat(node.Describe(), " takes the values of two nodes, ",
                                                        enter->Describe(), " and ", before.Describe(),
                                                        ": a loop begins with one"));

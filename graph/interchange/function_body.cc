@@ -24,6 +24,8 @@ using ::tensorflow::NodeDef;
 constexpr int64_t kMaxListLength = 100'000;
 // What a few bytes may stand for: inputs of all nodes, where a name means a list; attrs that the call gives.
 constexpr int64_t kMaxInputs = 1'000'000;
+// The last output that an input of an unknown op may name.
+constexpr int kMaxOutput = 1'000'000;
 constexpr int64_t kMaxSubstitutedBytes = int64_t{256} << 20;
 
 // Some tensors of a body that stand one after another: an argument, or an output argument of a node.
@@ -299,7 +301,7 @@ class Instantiation {
       if (found == nullptr || found->value_case() != AttrProto::kList) continue;
       return Range{node.name(), 0, found->list().type_size()};
     }
-    return Range{node.name(), 0, std::max(index + 1, 1)};
+    return Range{node.name(), 0, std::max(std::min(index, kMaxOutput) + 1, 1)};
   }
 
   absl::Status AddResult(const tensorflow::OpDef::ArgDef& arg) {
@@ -330,11 +332,12 @@ class Instantiation {
     const auto& nodes = function_.node_def();
     for (const NodeDef& node : nodes) {
       if (effects.contains(node.name())) body_.effects.push_back(node.name());
+      body_.has_effects = body_.has_effects || library_.HasEffects(node.op());
     }
     if (!effects.empty()) return absl::OkStatus();
     const std::vector<Place> places = Places();
     for (int i = 0; i < nodes.size(); ++i) {
-      if (places[i].IsTop() && HasEffects(nodes[i])) body_.stateful.push_back(nodes[i].name());
+      if (places[i].IsTop() && library_.HasEffects(nodes[i].op())) body_.stateful.push_back(nodes[i].name());
     }
     return absl::OkStatus();
   }
@@ -368,16 +371,6 @@ class Instantiation {
       if (absl::EndsWith(op, "Exit") || (absl::EndsWith(op, "Merge") && !is_loop)) --place.conditions;
     }
     return places;
-  }
-
-  bool HasEffects(const NodeDef& node) const {
-    const std::string& op = node.op();
-    if (op == "VarHandleOp" || op == "ReadVariableOp" || op == "VarIsInitializedOp") return false;
-    if (op == "StatefulPartitionedCall" || op == "If" || op == "Case" || op == "While") return true;
-    const Op* const known = ops_.Find(op);
-    if (known != nullptr) return known->is_stateful();
-    const FunctionDef* const function = library_.Find(op);
-    return function != nullptr && function->signature().is_stateful();
   }
 
   // A loop may be closed by an edge from NextIteration to Merge.

@@ -37,6 +37,12 @@ bool HasControlFlow(const google::protobuf::RepeatedPtrField<NodeDef>& nodes) {
                      [](const NodeDef& node) { return IsControlFlow(node.op()); });
 }
 
+// The node that an input of a NodeDef names.
+absl::string_view NodeOf(absl::string_view input) {
+  absl::ConsumePrefix(&input, "^");
+  return input.substr(0, input.find(':'));
+}
+
 // Whether it leads one value into every iteration of a v1 loop: also into the one whose condition is false,
 // in which what varies is not there.
 bool IsConstantEnter(const NodeDef& node) {
@@ -119,10 +125,11 @@ bool FunctionExpansion::IsNeeded(const GraphDef& def, const OpRegistry& ops, con
 
 absl::StatusOr<GraphDef> FunctionExpansion::Expanded() {
   *expanded_.mutable_versions() = def_.versions();
+  const absl::flat_hash_set<std::string> effects = NodesAfterEffects();
   for (const NodeDef& node : def_.node()) {
     const int begin = expanded_.node_size();
     const int64_t held_bytes = held_bytes_;
-    absl::Status status = Expand(node);
+    absl::Status status = Expand(IsCall(node) ? AwaitingEffects(node, effects) : node);
     if (!refusal_.ok()) return refusal_;
     if (status.ok()) continue;
     // Calls that failed are counted all the same: what an import costs is bounded.
@@ -138,6 +145,48 @@ absl::StatusOr<GraphDef> FunctionExpansion::Expanded() {
                                                                             "': ", status.message())));
   }
   return std::move(expanded_);
+}
+
+absl::flat_hash_set<std::string> FunctionExpansion::NodesAfterEffects() const {
+  absl::flat_hash_set<std::string> after;
+  std::vector<std::string> reached;
+  const auto reach = [&](const std::string& name) {
+    if (after.insert(name).second) reached.push_back(name);
+  };
+  for (const auto& node : graph_.nodes()) {
+    bool is_after = library_.HasEffects(node->op_name());
+    for (const Output& input : node->inputs()) is_after |= after.contains(input.node->name());
+    for (const Node* before : node->control_inputs()) is_after |= after.contains(before->name());
+    if (is_after) reach(node->name());
+  }
+  absl::flat_hash_map<absl::string_view, std::vector<const NodeDef*>> readers;
+  for (const NodeDef& node : def_.node()) {
+    for (const std::string& input : node.input()) readers[NodeOf(input)].push_back(&node);
+    if (library_.HasEffects(node.op())) reach(node.name());
+  }
+  while (!reached.empty()) {
+    const std::string name = std::move(reached.back());
+    reached.pop_back();
+    const auto found = readers.find(name);
+    if (found == readers.end()) continue;
+    for (const NodeDef* reader : found->second) reach(reader->name());
+  }
+  return after;
+}
+
+// As one node would, it runs after all that leads to it, also where its function does not use an argument.
+NodeDef FunctionExpansion::AwaitingEffects(NodeDef call,
+                                           const absl::flat_hash_set<std::string>& after_effects) {
+  std::vector<std::string> controls;
+  for (const std::string& input : call.input()) {
+    const std::string before = absl::StrCat("^", NodeOf(input));
+    if (!after_effects.contains(before.substr(1)) || absl::StartsWith(input, "^")) continue;
+    const bool is_there = std::find(call.input().begin(), call.input().end(), before) != call.input().end() ||
+                          std::find(controls.begin(), controls.end(), before) != controls.end();
+    if (!is_there) controls.push_back(before);
+  }
+  for (std::string& before : controls) call.add_input(std::move(before));
+  return call;
 }
 
 bool FunctionExpansion::IsCall(const NodeDef& node) const {
@@ -211,7 +260,7 @@ absl::Status FunctionExpansion::ExpandRemoteCall(const NodeDef& call, const std:
 absl::Status FunctionExpansion::AwaitAllInputs(const std::vector<DataType>& types, NodeDef* call) {
   const CallInputs inputs = InputsOf(*call);
   const auto is_constant = [this](absl::string_view input) {
-    return constant_enters_.contains(input.substr(0, input.find(':')));
+    return constant_enters_.contains(NodeOf(input));
   };
   if (types.size() != inputs.data.size() ||
       std::none_of(inputs.data.begin(), inputs.data.end(), is_constant)) {

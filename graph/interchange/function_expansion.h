@@ -96,6 +96,11 @@ class FunctionExpansion {
   };
 
   bool IsCall(const tensorflow::NodeDef& node) const;
+  // The nodes of the GraphDef, and of the graph, that have effects or run after some.
+  absl::flat_hash_set<std::string> NodesAfterEffects() const;
+  // The call, with control edges from those that it takes a value of.
+  static tensorflow::NodeDef AwaitingEffects(tensorflow::NodeDef call,
+                                             const absl::flat_hash_set<std::string>& after_effects);
   // Functions of the library that the node's kernel calls.
   absl::Status AttachBodies(tensorflow::NodeDef* node);
   // What becomes of calls of functions that have a gradient of their own in the library.

@@ -52,6 +52,18 @@ const FunctionDef* FunctionLibrary::Find(absl::string_view name) const {
   return found == functions_.end() ? nullptr : found->second;
 }
 
+bool FunctionLibrary::HasEffects(absl::string_view op) const {
+  if (op == "VarHandleOp" || op == "ReadVariableOp" || op == "VarIsInitializedOp" || op == "VariableV2" ||
+      op == "Variable" || absl::StartsWith(op, "Placeholder")) {
+    return false;
+  }
+  if (op == "StatefulPartitionedCall" || op == "If" || op == "Case" || op == "While") return true;
+  const Op* const known = ops_->Find(op);
+  if (known != nullptr) return known->is_stateful();
+  const tensorflow::FunctionDef* const function = Find(op);
+  return function != nullptr && function->signature().is_stateful();
+}
+
 std::string FunctionLibrary::GradientOf(absl::string_view name) const {
   const auto found = gradients_.find(name);
   return found == gradients_.end() ? std::string() : std::string(found->second);

@@ -41,7 +41,8 @@ struct FunctionBody {
   // Of a function without control results: the nodes with effects. A call runs them; a branch or a loop runs
   // those that its results need.
   std::vector<std::string> stateful;
-  int64_t num_bytes = 0;  // of the nodes, about
+  bool has_effects = false;  // some node does, whether a result needs it or not
+  int64_t num_bytes = 0;     // of the nodes, about
 };
 
 // The number of the argument that "#3" names; -1 for another input.
@@ -55,6 +56,10 @@ class FunctionLibrary {
 
   // Null when there is none.
   const tensorflow::FunctionDef* Find(absl::string_view name) const;
+
+  // Whether a node of that op changes something, or may: a stateful op, or the call of a function that is,
+  // but no handle, no read, and nothing that is fed.
+  bool HasEffects(absl::string_view op) const;
 
   // The function that the library has as the gradient of this one; empty when it names none.
   std::string GradientOf(absl::string_view name) const;
