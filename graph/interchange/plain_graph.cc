@@ -6,6 +6,7 @@
 #include "graph/interchange/attr_value_proto.h"
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/graph.pb.h"
+#include "graph/interchange/tensor_proto.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -47,9 +48,28 @@ absl::StatusOr<std::string> PlainGraphBytes(absl::Span<const PlainNode> nodes) {
   return MessageBytes(def, "the graph");
 }
 
+// A few bytes may stand for a tensor of any size, and all of them are there at once.
+static absl::Status CheckConstants(const tensorflow::GraphDef& def) {
+  int64_t num_bytes = 0;
+  for (const tensorflow::NodeDef& node : def.node()) {
+    for (const auto& [name, value] : node.attr()) {
+      const int64_t more = value.has_tensor() ? NumTensorBytes(value.tensor()) : 0;
+      if (more <= kMaxPlainConstantBytes - num_bytes) {
+        num_bytes += more;
+        continue;
+      }
+      return absl::ResourceExhaustedError(absl::StrCat("the constants of a graph stand for more than ",
+                                                       kMaxPlainConstantBytes, " bytes, the last at '",
+                                                       node.name(), "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<PlainNode>> PlainGraphFromBytes(absl::string_view bytes) {
   tensorflow::GraphDef def;
   WEIR_RETURN_IF_ERROR(ParseMessageBytes(bytes, "the GraphDef", &def));
+  WEIR_RETURN_IF_ERROR(CheckConstants(def));
   std::vector<PlainNode> nodes;
   for (tensorflow::NodeDef& proto : *def.mutable_node()) {
     WEIR_ASSIGN_OR_RETURN(AttrMap attrs, AttrsFromProto(proto.attr(), proto.name()));

@@ -8,6 +8,7 @@
 // message, or more than a message can hold; those of attr_value_proto.h.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct PlainNode {
 };
 
 absl::StatusOr<std::string> PlainGraphBytes(absl::Span<const PlainNode> nodes);
+// Also ResourceExhausted: constants of more than kMaxPlainConstantBytes together.
+inline constexpr int64_t kMaxPlainConstantBytes = int64_t{256} << 20;
 absl::StatusOr<std::vector<PlainNode>> PlainGraphFromBytes(absl::string_view bytes);
 
 // Of a NameAttrList as text, such as `name: "Map" attr { key: "f" value { b: true } }`: a node without inputs

@@ -203,6 +203,19 @@ absl::Status CheckValueCount(DType dtype, const Shape& shape, int64_t num_values
   return absl::OkStatus();
 }
 
+// What an element that repeats the last value takes beside its place in the tensor.
+size_t NumBytesOutside(const TensorProto& proto) {
+  if (proto.dtype() == tensorflow::DT_STRING && proto.string_val_size() > 0) {
+    return proto.string_val(proto.string_val_size() - 1).size();
+  }
+  if (proto.dtype() == tensorflow::DT_RESOURCE && proto.resource_handle_val_size() > 0) {
+    const auto& handle = proto.resource_handle_val(proto.resource_handle_val_size() - 1);
+    return handle.device().size() + handle.container().size() + handle.name().size() +
+           handle.maybe_type_name().size();
+  }
+  return 0;
+}
+
 // Elements [num_values, end) repeat the last value, or are zero when there is none.
 template <typename T>
 void Splat(int64_t num_values, absl::Span<T> elements) {
@@ -214,10 +227,7 @@ template <typename T>
 absl::StatusOr<Tensor> FromList(const TensorProto& proto, DType dtype, const Shape& shape,
                                 Allocator& allocator) {
   const auto& list = ListOf<T>::Read(proto);
-  int64_t num_bytes_outside = 0;
-  if constexpr (std::is_same_v<T, std::string>) {
-    if (!list.empty()) num_bytes_outside = static_cast<int64_t>(list[list.size() - 1].size());
-  }
+  const auto num_bytes_outside = static_cast<int64_t>(NumBytesOutside(proto));
   // TensorFlow's clients write zeros of no elements as one value (tf.zeros([0], tf.string)).
   if (shape.num_elements() == 0 && list.size() == 1) return Tensor::Allocate(dtype, shape, allocator);
   WEIR_RETURN_IF_ERROR(CheckValueCount(dtype, shape, list.size(), num_bytes_outside));
@@ -432,12 +442,9 @@ int64_t NumTensorBytes(const TensorProto& proto) {
   const absl::StatusOr<Shape> shape = ShapeFromProto(proto.tensor_shape());
   if (!dtype.ok() || !shape.ok()) return 0;
   // The last value may stand for many.
-  const int num_strings = proto.string_val_size();
-  const size_t outside =
-      *dtype == DType::kString && num_strings > 0 ? proto.string_val(num_strings - 1).size() : 0;
+  const size_t each = DTypeSize(*dtype) + NumBytesOutside(proto);
   int64_t num_bytes = 0;
-  if (MultiplyWithoutOverflow(shape->num_elements(), static_cast<int64_t>(DTypeSize(*dtype) + outside),
-                              &num_bytes)) {
+  if (MultiplyWithoutOverflow(shape->num_elements(), static_cast<int64_t>(each), &num_bytes)) {
     return num_bytes;
   }
   return std::numeric_limits<int64_t>::max();

@@ -153,6 +153,11 @@ TEST(TensorProtoTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(ErrorOf(ProtoOf(1, {-1})), HasSubstr("not fully known"));
   EXPECT_THAT(ErrorOf(ProtoOf(1, {-2})), HasSubstr("-2"));
   EXPECT_THAT(ErrorOf(ProtoOf(1, {int64_t{1} << 40, int64_t{1} << 40})), HasSubstr("63 bits"));
+  // A handle has its strings for each element.
+  tensorflow::TensorProto handles = ProtoOf(20, {1000});
+  handles.add_resource_handle_val()->set_name(std::string(1 << 20, 'n'));
+  EXPECT_THAT(ErrorOf(handles), HasSubstr("would expand"));
+  EXPECT_GE(NumTensorBytes(handles), int64_t{1000} << 20);
   EXPECT_THAT(ErrorOf(ProtoOf(1, {int64_t{1} << 61})), HasSubstr("would expand"));
   EXPECT_THAT(ErrorOf(ProtoOf(1, {int64_t{1} << 30})), HasSubstr("would expand"));
   EXPECT_THAT(ErrorOf(ProtoOf(7, {int64_t{1} << 40})), HasSubstr("would expand"));

@@ -188,7 +188,8 @@ class SparseSparseExtreme final : public Kernel {
     MergeElements(a, b, [&](int64_t i, int64_t j) {
       const T x = i == kNone ? T(0) : a.values().template flat<T>()[i];
       const T y = j == kNone ? T(0) : b.values().template flat<T>()[j];
-      const bool takes_y = is_maximum ? x < y : y < x;
+      // A NaN comes out, whoever has it.
+      const bool takes_y = y != y || (x == x && (is_maximum ? x < y : y < x));
       elements.push_back({i == kNone ? b.index(j) : a.index(i), takes_y ? y : x});
     });
     return SetElements(context, a.rank(), elements);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "tests/conformance/dtypes.h"
@@ -329,16 +330,22 @@ void AddSums(Suite& suite) {
       .Hostile({Floats({4, 1}), Three(), Two(), sum}, "input 0 must have rank 1, is [4,1]");
 
   const auto extreme = [&](const std::string& op, bool is_maximum) {
-    OpRecord& record =
-        suite.Op(op)
-            .Reference([is_maximum](Call& call) {
-              Combine(
-                  call,
-                  [is_maximum](Number x, Number y) { return is_maximum == (x.real() > y.real()) ? x : y; },
-                  [](Number) { return true; });
-            })
-            .NoGradient();
+    OpRecord& record = suite.Op(op)
+                           .Reference([is_maximum](Call& call) {
+                             Combine(
+                                 call,
+                                 [is_maximum](Number x, Number y) {
+                                   if (std::isnan(x.real()) || std::isnan(y.real()))
+                                     return std::isnan(x.real()) ? x : y;
+                                   return is_maximum == (x.real() > y.real()) ? x : y;
+                                 },
+                                 [](Number) { return true; });
+                           })
+                           .NoGradient();
     record.ShapeDependsOnValues();
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    record.Call({Three(), Tensor::Vector<float>({1, nan, -1}), Shape23(), Two(),
+                 Tensor::Vector<float>({nan, nan}), Shape23()});
     for (D d : kOrdered) {
       record.Call({Three(), Sample(d, {3}, IsUnsigned(d) ? 0 : -5, 5), Shape23(), Two(),
                    Sample(d, {2}, 0, 5, 2), Shape23()});
