@@ -110,11 +110,13 @@ GraphBuilder::Scope GraphBuilder::ColocationScope(Node* with) {
 }
 
 GraphBuilder::RandomSeeds GraphBuilder::NextRandomSeeds(std::optional<int64_t> op_seed) {
-  constexpr int64_t kDefaultGraphSeed = 87654321;              // TensorFlow's
-  constexpr int64_t kInsteadOfZeros = (int64_t{1} << 31) - 1;  // two zeros would mean "random"
+  constexpr int64_t kDefaultGraphSeed = 87654321;  // TensorFlow's
+  constexpr int64_t kMaxSeed = (int64_t{1} << 31) - 1;
+  constexpr int64_t kInsteadOfZeros = kMaxSeed;  // two zeros would mean "random"
   if (!random_seed_ && !op_seed) return {};
-  const RandomSeeds seeds = {random_seed_.value_or(kDefaultGraphSeed),
-                             op_seed ? *op_seed : num_random_ops_++};
+  const auto reduced = [](int64_t seed) { return (seed % kMaxSeed + kMaxSeed) % kMaxSeed; };
+  const RandomSeeds seeds = {reduced(random_seed_.value_or(kDefaultGraphSeed)),
+                             reduced(op_seed ? *op_seed : num_random_ops_++)};
   return seeds.seed == 0 && seeds.seed2 == 0 ? RandomSeeds{0, kInsteadOfZeros} : seeds;
 }
 

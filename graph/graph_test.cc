@@ -296,6 +296,8 @@ TEST_F(GraphTest, RandomSeedsAreTensorFlows) {
   EXPECT_EQ(seeds(7, 5, 3), std::pair(int64_t{7}, int64_t{5}));
   EXPECT_EQ(seeds(7, std::nullopt, 3), std::pair(int64_t{7}, int64_t{3}));
   EXPECT_EQ(seeds(0, 0, 0), std::pair(int64_t{0}, int64_t{2147483647}));
+  EXPECT_EQ(seeds(-1, -2, 0), std::pair(int64_t{2147483646}, int64_t{2147483645}));
+  EXPECT_EQ(seeds(3000000000, 2147483647, 0), std::pair(int64_t{852516353}, int64_t{0}));
 }
 
 TEST_F(GraphTest, OutputsAreBounded) {

@@ -1,7 +1,9 @@
 #include "ops/summaries.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/tensor.h"
@@ -11,10 +13,27 @@
 namespace weir {
 namespace {
 
+// Whether a summary of the graph has the tag.
+bool IsTaken(Graph& graph, const std::string& tag) {
+  const std::vector<std::string>& summaries = graph.collections()["summaries"];
+  return std::any_of(summaries.begin(), summaries.end(), [&](const std::string& name) {
+    const absl::StatusOr<Output> summary = graph.FindOutput(name);
+    if (!summary.ok() || summary->node->num_inputs() == 0) return false;
+    const Node& tags = *summary->node->input(0).node;
+    if (tags.op_name() != "Const") return false;
+    const Tensor& value = tags.attr<Tensor>("value");
+    return value.dtype() == DType::kString && value.num_elements() == 1 &&
+           value.flat<std::string>()[0] == tag;
+  });
+}
+
+// As in TensorFlow the second "loss" is "loss_1": one step cannot write two values of one tag.
 Output Tag(GraphBuilder& g, absl::string_view tag, SourceLocation where) {
   const std::string& scope = g.name_scope();
-  return Const(g, scope.empty() ? std::string(tag) : absl::StrCat(scope, "/", tag),
-               {.name = absl::StrCat(tag, "/tags")}, where);
+  const std::string full = scope.empty() ? std::string(tag) : absl::StrCat(scope, "/", tag);
+  std::string unique = full;
+  for (int i = 1; IsTaken(g.graph(), unique); ++i) unique = absl::StrCat(full, "_", i);
+  return Const(g, unique, {.name = absl::StrCat(tag, "/tags")}, where);
 }
 
 }  // namespace

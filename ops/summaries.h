@@ -5,7 +5,8 @@
 //
 // Each adds an op that makes a serialized Summary and puts it into the collection "summaries", of which a
 // training session's summary hook writes all (SummarySaverHook). A tag is below the builder's name scope:
-// "tower/loss". Null outputs, after an error in the builder, add nothing.
+// "tower/loss"; the second one of a name gets a number, "loss_1". Null outputs, after an error in the
+// builder, add nothing.
 #pragma once
 
 #include "absl/strings/string_view.h"

@@ -213,9 +213,7 @@ Node* InitializeLocalVariables(GraphBuilder& g, SourceLocation where) {
     // A graph of TensorFlow's may have another name for it, and has its own local_init_op.
     if (Node* const initializer = g.graph().FindNode(node)) initializers.push_back(initializer);
   }
-  Node* const init = Group(g, initializers, {.name = "init_local"}, where);
-  if (init != nullptr) g.graph().collections()["local_init_op"] = {init->name()};
-  return init;
+  return Group(g, initializers, {.name = "init_local"}, where);
 }
 
 UninitializedReport ReportUninitialized(GraphBuilder& g, SourceLocation where) {

@@ -73,8 +73,8 @@ ModelVariable GlobalStep(GraphBuilder& g, SourceLocation where = SourceLocation:
 // A node that initialises every variable made so far.
 Node* InitializeVariables(GraphBuilder& g, SourceLocation where = SourceLocation::Current());
 
-// A node that initialises every local variable made so far. The last one is in the collection
-// "local_init_op", where training sessions find it.
+// A node that initialises every local variable made so far. Training sessions add one of their own, of all
+// that there are then.
 Node* InitializeLocalVariables(GraphBuilder& g, SourceLocation where = SourceLocation::Current());
 
 // Which variables have no value yet.

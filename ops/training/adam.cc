@@ -7,10 +7,12 @@
 namespace weir {
 namespace {
 
+// In float whatever the variables are, as in TensorFlow: 0.999 is 1 in bfloat16, and nothing would be
+// trained.
 ModelVariable MakePower(GraphBuilder& g, const ModelVariable& first, absl::string_view name, double beta) {
   const auto root = g.NameScope("");
   const auto beside_first = g.ColocationScope(first.handle.node);
-  return MakeVariable(g, name, first.dtype, Shape(), initializers::Constant(beta), {.trainable = false});
+  return MakeVariable(g, name, DType::kFloat32, Shape(), initializers::Constant(beta), {.trainable = false});
 }
 
 // The scalar in the variable's dtype.
@@ -18,11 +20,13 @@ Output PowerFor(GraphBuilder& g, const ModelVariable& power, const ModelVariable
   return power.dtype == variable.dtype ? power.value : Cast(g, power.value, variable.dtype);
 }
 
+// Of what it is then: steps of other workers, which overlap with this one, have multiplied it since it began.
 Node* MultiplyAfter(GraphBuilder& g, const ModelVariable& power, const Hyperparameter& beta,
                     absl::string_view name, Node* updated) {
-  const Output next = Mul(g, power.value, beta.In(g, power.dtype, name));
+  const Output factor = beta.In(g, power.dtype, name);
   const auto after_updates = g.ControlScope({updated});
-  return AssignVariableOp(g, power.handle, next);
+  const Output now = ReadVariableOp(g, power.handle, power.dtype);
+  return AssignVariableOp(g, power.handle, Mul(g, now, factor));
 }
 
 // The slot shrunk by beta as a whole, with (1 - beta) * change added to the rows. Read after that.
@@ -41,6 +45,7 @@ Output ShrinkAndAdd(GraphBuilder& g, const ModelVariable& slot, Output beta, Out
 }  // namespace
 
 void Adam::Prepare(GraphBuilder& g, const std::vector<ModelVariable>& variables) {
+  if (IsIn(g, beta1_power_) && IsIn(g, beta2_power_)) return;  // of an earlier call
   const auto by_name = [](const ModelVariable& a, const ModelVariable& b) { return a.name < b.name; };
   const ModelVariable& first = *std::min_element(variables.begin(), variables.end(), by_name);
   beta1_power_ = MakePower(g, first, "beta1_power", options_.beta1);

@@ -128,8 +128,12 @@ Output ExponentialMovingAverage::DecayFor(GraphBuilder& g, DType dtype, SourceLo
   if (!decay_.Check(g, options_.name, "decay", where)) return {};
   const Output one = Const(g, 1.0f, {}, where);
   Output decay = decay_.In(g, DType::kFloat32, "decay");
-  if (options_.num_updates) {
-    const Output updates = Cast(g, options_.num_updates, DType::kFloat32, {}, where);
+  Output count = options_.num_updates.value;
+  if (const ModelVariable& variable = options_.num_updates.variable; variable.handle) {
+    count = ReadVariableOp(g, variable.handle, variable.dtype, {}, where);
+  }
+  if (count) {
+    const Output updates = Cast(g, count, DType::kFloat32, {}, where);
     const Output numerator = AddV2(g, one, updates, {}, where);
     const Output denominator = AddV2(g, Const(g, 10.0f, {}, where), updates, {}, where);
     decay = Minimum(g, decay, RealDiv(g, numerator, denominator, {}, where), {}, where);

@@ -2,10 +2,12 @@
 //
 //   average -= (1 - decay) * (average - value)
 //
-//   ExponentialMovingAverage ema(0.999);
-//   Node* update = optimizer.Minimize(g, loss, step).value();
-//   const auto after_update = g.ControlScope({update});
-//   Node* train = ema.Apply(g).value();   // the train op: the averages follow the updated variables
+//   ExponentialMovingAverage ema(0.999, {.num_updates = step});
+//   Node* train = optimizer.Minimize(g, loss, step).value();
+//   {
+//     const auto after_update = g.ControlScope({train});
+//     train = ema.Apply(g).value();   // the train op: the averages follow the updated variables
+//   }
 //
 // The average of a variable "w" is the variable "w/ExponentialMovingAverage", beside it and not trainable. It
 // begins with the variable's value, that of a tensor with zero; zero_debias makes up for the zero (Kingma and
@@ -29,10 +31,21 @@
 
 namespace weir {
 
+// How often the model has been updated: a variable, such as the global step, which is read when the averages
+// move, or a scalar as it is.
+struct UpdateCount {
+  UpdateCount() = default;
+  UpdateCount(Output count) : value(count) {}
+  UpdateCount(ModelVariable count) : variable(std::move(count)) {}
+
+  Output value;
+  ModelVariable variable;
+};
+
 struct ExponentialMovingAverageOptions {
-  // A scalar, such as the global step. With it the decay is at most (1 + num_updates) / (10 + num_updates),
-  // so that the averages move faster in the beginning.
-  Output num_updates;
+  // With it the decay is at most (1 + num_updates) / (10 + num_updates), so that the averages move faster in
+  // the beginning.
+  UpdateCount num_updates;
   bool zero_debias = false;  // of tensors; averages of variables need none
   std::string name = "ExponentialMovingAverage";
 };

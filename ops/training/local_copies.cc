@@ -20,7 +20,9 @@ const Node* OtherUser(const Graph& graph, const ModelVariable& variable) {
     const auto inputs = node->inputs();
     if (std::find(inputs.begin(), inputs.end(), variable.handle) == inputs.end()) continue;
     const bool is_usual = node.get() == variable.initializer || node.get() == variable.value.node ||
-                          node->op_name() == "VarIsInitializedOp";
+                          node->op_name() == "VarIsInitializedOp" ||
+                          // Of initializers that were replaced, and of savers.
+                          (node->op_name() == "AssignVariableOp" && inputs[0] == variable.handle);
     if (!is_usual) return node.get();
   }
   return nullptr;

@@ -181,6 +181,7 @@ absl::StatusOr<Node*> Optimizer::ApplyGradients(GraphBuilder& g,
 Node* Optimizer::AddUpdate(GraphBuilder& g, const ModelVariable& variable, const Gradient& gradient) {
   const auto beside_variable = g.ColocationScope(variable.handle.node);
   const auto scope = g.NameScope(absl::StrCat(name_, "/update_", variable.name));
+  num_slots_made_ = 0;
   const auto* const slices = std::get_if<IndexedSlices>(&gradient);
   if (slices == nullptr) return Update(g, variable, std::get<Output>(gradient));
   return UpdateRows(g, variable, takes_repeated_rows() ? *slices : AddUpRows(g, *slices));
@@ -198,7 +199,14 @@ Node* Optimizer::Count(GraphBuilder& g, const ModelVariable& global_step, const 
 
 ModelVariable Optimizer::MakeSlot(GraphBuilder& g, const ModelVariable& variable, absl::string_view name,
                                   const Initializer& initializer) {
-  return MakeVariableBeside(g, variable, name, initializer);
+  ModelVariable& slot = slots_[{variable.handle.node, num_slots_made_++}];
+  if (!IsIn(g, slot)) slot = MakeVariableBeside(g, variable, name, initializer);
+  return slot;
+}
+
+bool Optimizer::IsIn(const GraphBuilder& g, const ModelVariable& variable) {
+  // By its name: the node may be one of a graph that is gone.
+  return variable.handle && g.graph().FindNode(variable.name) == variable.handle.node;
 }
 
 Output Optimizer::On(GraphBuilder& g, const ModelVariable& variable, const Hyperparameter& parameter,

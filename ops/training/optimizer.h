@@ -120,9 +120,12 @@ class Optimizer {
   // Adds what runs after all updates; returns the nodes that the step must wait for.
   virtual std::vector<Node*> Finish(GraphBuilder& g, std::vector<Node*> updates) { return updates; }
 
-  // A variable of the variable's shape, named "<variable>/<name>", beside it.
+  // A variable of the variable's shape, named "<variable>/<name>", beside it. Each update of a variable makes
+  // its slots in the same order: a second one by this optimizer gets those of the first.
   ModelVariable MakeSlot(GraphBuilder& g, const ModelVariable& variable, absl::string_view name,
                          const Initializer& initializer = initializers::Zeros());
+  // Whether the variable was made, for the builder's graph.
+  static bool IsIn(const GraphBuilder& g, const ModelVariable& variable);
   // The hyperparameter for an update of the variable: one constant per device and dtype.
   Output On(GraphBuilder& g, const ModelVariable& variable, const Hyperparameter& parameter,
             absl::string_view name);
@@ -140,6 +143,8 @@ class Optimizer {
 
   std::string name_;
   std::map<ConstantKey, Output> constants_;
+  std::map<std::pair<const Node*, int>, ModelVariable> slots_;  // by the variable's handle, in their order
+  int num_slots_made_ = 0;                                      // of the update that is being added
   SourceLocation where_;
 };
 

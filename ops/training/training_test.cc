@@ -7,6 +7,7 @@
 #include "ops/layers/layers.h"
 #include "ops/partitioned_variable.h"
 #include "ops/standard_ops.h"
+#include "ops/summaries.h"
 #include "ops/training/adam.h"
 #include "ops/training/gradient_descent.h"
 #include "ops/training/loss_scale_optimizer.h"
@@ -116,6 +117,57 @@ TEST(VariableTest, InitializationAndReport) {
   const UninitializedReport report = ReportUninitialized(g);
   EXPECT_EQ(report.names, VariableNames(g));
   EXPECT_EQ(report.is_uninitialized.shape().ToString(), "[4]");
+}
+
+// 0.999 is 1 in bfloat16. Steps of other workers overlap with this one: what they have multiplied counts.
+TEST(AdamTest, PowersAreFloatsAndAreReadAfterTheUpdates) {
+  GraphBuilder g(StandardOps());
+  const ModelVariable a = MakeVariable(g, "a", DType::kBfloat16, {2}, initializers::Zeros());
+  const ModelVariable b = MakeVariable(g, "b", DType::kFloat32, {2}, initializers::Zeros());
+  const Output loss = AddV2(g, ReduceSum(g, Cast(g, a.value, DType::kFloat32)), ReduceSum(g, b.value));
+  ASSERT_TRUE(Adam(0.1).Minimize(g, loss).ok()) << g.status();
+  for (const char* name : {"beta1_power", "beta2_power"}) {
+    EXPECT_EQ(g.graph().FindNode(name)->attr<DType>("dtype"), DType::kFloat32) << name;
+  }
+  int num_reads = 0;
+  for (const auto& node : g.graph().nodes()) {
+    const bool is_in_finish = absl::StartsWith(node->name(), "Adam/finish/");
+    if (!is_in_finish || node->op_name() != "ReadVariableOp") continue;
+    ++num_reads;
+    ASSERT_EQ(node->control_inputs().size(), 1u) << node->name();
+    EXPECT_EQ(node->control_inputs()[0]->name(), "Adam/finish/updated");
+  }
+  EXPECT_EQ(num_reads, 2);
+}
+
+// Two losses that are minimized in turn share what the optimizer remembers of a variable.
+TEST(OptimizerTest, ASecondMinimizeHasTheSlotsOfTheFirst) {
+  GraphBuilder g(StandardOps());
+  const ModelVariable w = MakeVariable(g, "w", DType::kFloat32, {2}, initializers::Zeros());
+  Adam adam(0.1);
+  ASSERT_TRUE(adam.Minimize(g, ReduceSum(g, w.value)).ok()) << g.status();
+  const std::vector<std::string> names = VariableNames(g);
+  EXPECT_EQ(names.size(), 5u);
+  ASSERT_TRUE(adam.Minimize(g, ReduceSum(g, Square(g, w.value))).ok()) << g.status();
+  EXPECT_EQ(VariableNames(g), names);
+  // Of another graph they are others.
+  GraphBuilder other(StandardOps());
+  const ModelVariable v = MakeVariable(other, "w", DType::kFloat32, {2}, initializers::Zeros());
+  ASSERT_TRUE(adam.Minimize(other, ReduceSum(other, v.value)).ok()) << other.status();
+  EXPECT_EQ(VariableNames(other), names);
+}
+
+TEST(SummariesTest, ASecondTagOfTheNameGetsANumber) {
+  GraphBuilder g(StandardOps());
+  const auto tag = [&] {
+    const Output summary = AddScalarSummary(g, "loss", Const(g, 1.0f));
+    return summary.node->input(0).node->attr<Tensor>("value").scalar<std::string>();
+  };
+  EXPECT_EQ(tag(), "loss");
+  EXPECT_EQ(tag(), "loss_1");
+  EXPECT_EQ(tag(), "loss_2");
+  const auto scope = g.NameScope("tower");
+  EXPECT_EQ(tag(), "tower/loss");
 }
 
 TEST(RandomSeedTest, InitializersFollowTheGraphsSeed) {

@@ -8,11 +8,12 @@
 
 namespace weir {
 
-absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint, FileSystem& files) {
+absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint, FileSystem& files,
+                                     const std::string& name) {
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(checkpoint, files));
-  const BundleEntry* entry = reader->Find("global_step");
+  const BundleEntry* entry = reader->Find(name);
   if (entry == nullptr || entry->dtype != DType::kInt64 || entry->shape.rank() != 0) return 0;
-  WEIR_ASSIGN_OR_RETURN(const Tensor step, reader->Read("global_step"));
+  WEIR_ASSIGN_OR_RETURN(const Tensor step, reader->Read(name));
   return step.scalar<int64_t>();
 }
 

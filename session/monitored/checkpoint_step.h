@@ -9,7 +9,9 @@
 
 namespace weir {
 
-// The step counter of the checkpoint ("/models/mine/model.ckpt-100"), 0 without one. Errors of reading it.
-absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint, FileSystem& files);
+// The step counter of the checkpoint ("/models/mine/model.ckpt-100"), 0 without one; `name` is that of its
+// variable. Errors of reading it.
+absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint, FileSystem& files,
+                                     const std::string& name = "global_step");
 
 }  // namespace weir

@@ -9,6 +9,7 @@
 #include "kernels/notice.h"
 #include "session/monitored/checkpoint_step.h"
 #include "session/monitored/exit_code.h"
+#include "session/monitored/global_step_output.h"
 #include "session/monitored/session_creator.h"
 #include "session/monitored/termination.h"
 
@@ -55,8 +56,12 @@ absl::StatusOr<Evaluation> Evaluator::Evaluate(const std::string& checkpoint) {
   Evaluation result;
   result.checkpoint = checkpoint;
   FileSystem* const files = options_.scaffold->saver_options.file_system;
-  WEIR_ASSIGN_OR_RETURN(result.global_step,
-                        GlobalStepOf(checkpoint, files != nullptr ? *files : PosixFileSystem()));
+  const absl::StatusOr<Output> step =
+      GlobalStepOutput(graph_.graph(), options_.scaffold->global_step, "Evaluator");
+  WEIR_ASSIGN_OR_RETURN(
+      result.global_step,
+      GlobalStepOf(checkpoint, files != nullptr ? *files : PosixFileSystem(),
+                   step.ok() ? VariableNameOf(graph_.graph(), *step) : std::string("global_step")));
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<MonitoredSession> session,
                         MonitoredSession::Create(graph_,
                                                  ChiefSessionCreator({.target = options_.target,

@@ -129,6 +129,7 @@ absl::StatusOr<std::unique_ptr<Saver>> Saver::Build(GraphBuilder& graph, const S
     variables_of_devices[options.sharded ? device.ToString() : ""].push_back(i);
   }
   auto scope = graph.NameScope("save");
+  const auto free = graph.ClearControlScope();  // else a save would run what the caller's nodes run after
   saver->save_path_ = StringConstant(graph, {"model"}, Shape(), "Const");
   if (options.sharded) {
     saver->BuildSharded(graph, variables_of_devices);

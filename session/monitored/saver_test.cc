@@ -13,6 +13,7 @@
 #include "kernels/formats/checkpoint_state.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/formats/full_disk.h"
+#include "session/monitored/scaffold.h"
 #include "session/monitored/test_program.h"
 
 namespace weir {
@@ -53,6 +54,21 @@ TEST(SaverTest, OldCheckpointsStayUntilTheNewOneIsNamed) {
   ASSERT_TRUE((*saver)->Save(steps, prefix, 3).ok());
   EXPECT_THAT(CheckpointsIn(directory).value(), ElementsAre(prefix + "-3"));
   EXPECT_THAT(FilesOfOthers(directory, {prefix + "-3"}), ElementsAre());
+}
+
+// A save must not run what the program's next nodes are to run after.
+TEST(SaverTest, WhatIsBuiltInAControlScopeRunsWithoutIt) {
+  TestProgram program;
+  Node* const train = program.g.AddNode("NoOp", {}, {}, "train");
+  const auto after = program.g.ControlScope({train});
+  const int before = program.g.graph().num_nodes();
+  ASSERT_TRUE(Saver::Build(program.g).ok()) << program.g.status();
+  Scaffold scaffold;
+  ASSERT_TRUE(scaffold.Finalize(program.g).ok()) << program.g.status();
+  for (int i = before; i < program.g.graph().num_nodes(); ++i) {
+    const Node& node = *program.g.graph().node(i);
+    for (const Node* control : node.control_inputs()) EXPECT_NE(control, train) << node.name();
+  }
 }
 
 // The meta graph is only for those who have no program: what it describes is there without it.

@@ -84,14 +84,17 @@ absl::StatusOr<std::vector<std::string>> Names(Session& session, const Output& r
 
 absl::Status Scaffold::Finalize(GraphBuilder& builder) {
   if (!builder.ok()) return builder.status();
-  // Where the caller adds nodes of its own, this says nothing about variables.
+  // Where the caller adds nodes of its own, and after what they run, says nothing about these: else the check
+  // whether variables are ready could train.
   const auto no_device = builder.DeviceScope("");
+  const auto no_control = builder.ClearControlScope();
   Graph& graph = builder.graph();
   WEIR_RETURN_IF_ERROR(FillIn(graph, "ready_op", &ready));
   WEIR_RETURN_IF_ERROR(FillIn(graph, "ready_for_local_init_op", &ready_for_local_init));
   WEIR_RETURN_IF_ERROR(FillIn(graph, "local_init_op", &local_init));
   if (local_init == nullptr && graph.collections().contains("local_variables")) {
     local_init = InitializeLocalVariables(builder);
+    if (local_init != nullptr) graph.collections()["local_init_op"] = {local_init->name()};
   }
   if (local_init != nullptr) MarkLocalVariables(graph);
   WEIR_RETURN_IF_ERROR(FillIn(graph, "init_op", &init));
