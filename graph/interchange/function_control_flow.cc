@@ -112,12 +112,10 @@ absl::Status FunctionExpansion::AddBranches(const NodeDef& call, const std::vect
   std::vector<std::vector<std::string>> outputs(branches.size());
   std::vector<std::string> done(branches.size());
   std::vector<DataType> types;
-  bool has_effects = false;
   for (size_t i = 0; i < branches.size(); ++i) {
     WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const FunctionBody> body,
                           Body(call, branches[i].function, absl::StrCat(branches[i].label, "_branch")));
     if (i == 0) types = body->result_types;
-    has_effects = has_effects || body->has_effects;
     if (body->result_types != types) {
       return absl::InvalidArgumentError(
           absl::StrCat("its branches give different tensors: ", types.size(), " of ", branches[0].label, ", ",
@@ -135,10 +133,7 @@ absl::Status FunctionExpansion::AddBranches(const NodeDef& call, const std::vect
   }
   // The call is over when the branch that was taken is.
   WEIR_RETURN_IF_ERROR(Add(call, "Merge", Part(call, "done"), done, {}, tensorflow::DT_BOOL));
-  std::vector<std::string> after = {Part(call, "done")};
-  // An effect may lead to another result than the one that is used.
-  if (has_effects) after.insert(after.end(), merged.begin(), merged.end());
-  return AddResult(call, merged, types, after);
+  return AddResult(call, merged, types, {Part(call, "done")});
 }
 
 absl::Status FunctionExpansion::AddBranch(const NodeDef& call, const Branch& branch, const FunctionBody& body,
@@ -442,14 +437,12 @@ absl::Status FunctionExpansion::AddLoop(const NodeDef& call, const CallInputs& i
     WEIR_RETURN_IF_ERROR(Add(call, "Exit", outputs.back(), {Port(variable.choice, 0)}, {}, variable.type));
   }
   // A call without results is over when its loop is. A loop with effects runs also for the sake of a result
-  // that it hands on unchanged.
+  // that it hands on unchanged: in TensorFlow that is there when the condition has ended the loop.
   const bool has_effects = condition.body.has_effects || body.body.has_effects;
   // What is handed on unchanged is there without the loop: in an outer loop also in its last iteration.
   std::vector<std::string> after = inputs.control;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    // Which of its variables an effect leads to is not asked: the loop is over when all are.
-    const bool is_awaited = has_effects || (i == first && outputs.size() == first_result);
-    if (is_awaited && !variables[i].is_invariant) after.push_back(Part(call, absl::StrCat("exit_", i)));
+  if (outputs.size() == first_result || has_effects) {
+    after.push_back(Part(call, absl::StrCat("exit_", first)));
   }
   return AddResult(call, {outputs.begin() + first_result, outputs.end()},
                    {body.body.result_types.begin() + first_result, body.body.result_types.end()}, after);

@@ -43,6 +43,27 @@ absl::string_view NodeOf(absl::string_view input) {
   return input.substr(0, input.find(':'));
 }
 
+// Adds those of the nodes that have effects, or run after nodes that `after` has.
+template <typename Nodes>
+void AddNodesAfterEffects(const FunctionLibrary& library, const Nodes& nodes,
+                          absl::flat_hash_set<std::string>* after) {
+  std::vector<std::string> reached(after->begin(), after->end());
+  const auto reach = [&](const std::string& name) {
+    if (after->insert(name).second) reached.push_back(name);
+  };
+  absl::flat_hash_map<absl::string_view, std::vector<const NodeDef*>> readers;
+  for (const NodeDef& node : nodes) {
+    for (const std::string& input : node.input()) readers[NodeOf(input)].push_back(&node);
+    if (library.HasEffects(node.op())) reach(node.name());
+  }
+  while (!reached.empty()) {
+    const auto found = readers.find(reached.back());
+    reached.pop_back();
+    if (found == readers.end()) continue;
+    for (const NodeDef* reader : found->second) reach(reader->name());
+  }
+}
+
 // Whether it leads one value into every iteration of a v1 loop: also into the one whose condition is false,
 // in which what varies is not there.
 bool IsConstantEnter(const NodeDef& node) {
@@ -149,28 +170,13 @@ absl::StatusOr<GraphDef> FunctionExpansion::Expanded() {
 
 absl::flat_hash_set<std::string> FunctionExpansion::NodesAfterEffects() const {
   absl::flat_hash_set<std::string> after;
-  std::vector<std::string> reached;
-  const auto reach = [&](const std::string& name) {
-    if (after.insert(name).second) reached.push_back(name);
-  };
   for (const auto& node : graph_.nodes()) {
     bool is_after = library_.HasEffects(node->op_name());
     for (const Output& input : node->inputs()) is_after |= after.contains(input.node->name());
     for (const Node* before : node->control_inputs()) is_after |= after.contains(before->name());
-    if (is_after) reach(node->name());
+    if (is_after) after.insert(node->name());
   }
-  absl::flat_hash_map<absl::string_view, std::vector<const NodeDef*>> readers;
-  for (const NodeDef& node : def_.node()) {
-    for (const std::string& input : node.input()) readers[NodeOf(input)].push_back(&node);
-    if (library_.HasEffects(node.op())) reach(node.name());
-  }
-  while (!reached.empty()) {
-    const std::string name = std::move(reached.back());
-    reached.pop_back();
-    const auto found = readers.find(name);
-    if (found == readers.end()) continue;
-    for (const NodeDef* reader : found->second) reach(reader->name());
-  }
+  AddNodesAfterEffects(library_, def_.node(), &after);
   return after;
 }
 
@@ -332,11 +338,16 @@ absl::StatusOr<FunctionExpansion::Results> FunctionExpansion::AddBody(const Func
     is_conditional_ = was_conditional;
   };
   absl::flat_hash_set<absl::string_view> names;
+  absl::flat_hash_set<std::string> after_effects;
+  if (body.has_effects) AddNodesAfterEffects(library_, body.nodes, &after_effects);
   for (const NodeDef& node : body.nodes) {
     names.insert(node.name());
     is_conditional_ = is_conditional_ || IsControlFlow(node.op());
   }
-  for (const NodeDef& node : body.nodes) WEIR_RETURN_IF_ERROR(AddBodyNode(node, region, names));
+  for (const NodeDef& node : body.nodes) {
+    const bool awaits = body.has_effects && IsCall(node);
+    WEIR_RETURN_IF_ERROR(AddBodyNode(awaits ? AwaitingEffects(node, after_effects) : node, region, names));
+  }
   Results results;
   for (const std::string& result : body.results) results.outputs.push_back(ResultOf(result, region));
   for (const std::string& node : body.effects) {

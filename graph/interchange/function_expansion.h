@@ -19,6 +19,7 @@
 // * Nodes that have no argument among their inputs run after the call's control inputs and, in branches and
 //   loops, after an argument, so a call in a branch that is not taken does nothing. A node after which they
 //   can run stands for an argument that is a variable's handle.
+// * A call waits for nodes with effects that lead to its arguments, whether its function uses these or not.
 // * A call in a v1 loop into which a constant Enter leads waits for all of its inputs: that value is there in
 //   the iteration whose condition is false, too.
 // * A value that a loop hands on unchanged is led in once. A variable's handle is never switched.

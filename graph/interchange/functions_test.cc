@@ -301,7 +301,7 @@ TEST(FunctionsTest, LoopsWithEffectsRunToTheirEndWhicheverResultIsUsed) {
   const std::string printed = Body("print", "Print", {"i"});
   const std::string effect = printed + "control_ret { key: 'done' value: 'print' } ";
   using Texts = std::pair<std::string, std::string>;
-  // Without a control result the effect may lead to a result that is not used.
+  // Without a control result it may lead to what the condition needs.
   for (const auto& [of_condition, of_body] : {Texts{"", effect}, Texts{effect, ""}, Texts{"", printed}}) {
     const auto graph = loop(of_condition, of_body);
     ASSERT_TRUE(graph.ok()) << graph.status();
@@ -310,6 +310,19 @@ TEST(FunctionsTest, LoopsWithEffectsRunToTheirEndWhicheverResultIsUsed) {
   const auto pure = loop("", "");
   ASSERT_TRUE(pure.ok()) << pure.status();
   EXPECT_THAT(Inputs(**pure, "loop"), ElementsAre("loop/_exit_0:0", "x:0"));
+}
+
+// Also where the function does not use the argument: as an op it would.
+TEST(FunctionsTest, ACallWaitsForEffectsThatLeadToItsArguments) {
+  const auto graph = FromText(absl::StrCat(
+      kPlaceholder, Node("printed", "Print", {"x"}), Node("given", "Identity", {"printed"}),
+      Node("call", "f", {"given", "x"}, ""), Node("outer", "g", {"x"}, ""), Node("pure", "f", {"x", "x"}, ""),
+      Function("f", {"a", "b"}, "b", ""),
+      Function("g", {"a"}, "c:r:0", Body("p", "Print", {"a"}) + Body("c", "f", {"p:z:0", "a"}, ""))));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "call"), ElementsAre("call/_argument_1:0", "^given"));
+  EXPECT_THAT(Inputs(**graph, "outer/_call/c"), testing::Contains("^outer/_call/p"));
+  EXPECT_THAT(Inputs(**graph, "pure"), ElementsAre("pure/_argument_1:0"));
 }
 
 // As in TensorFlow: automatic control dependencies make what must run a control result.
