@@ -45,6 +45,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   runtime_options.num_cpus = options.num_cpus;
   runtime_options.num_fake_gpus = options.num_fake_gpus;
   runtime_options.num_gpus = options.num_gpus;
+  runtime_options.cuda_graphs = options.cuda_graphs;
   runtime_options.num_threads = options.num_threads;
   runtime_options.memory_limit = options.memory_limit;
   runtime_options.ops = options.ops;

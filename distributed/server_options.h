@@ -36,6 +36,7 @@ struct ServerOptions {
   int num_cpus = 1;
   int num_fake_gpus = 0;
   int num_gpus = 0;          // of this machine; not beside fake ones
+  bool cuda_graphs = true;   // RuntimeOptions
   int num_threads = 0;       // 0: $WEIR_NUM_THREADS, else all cores
   int64_t memory_limit = 0;  // bytes per device; 0: unlimited
   // Ops and kernels of the program's own (RuntimeOptions). Every task that such a node is placed on needs

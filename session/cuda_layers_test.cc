@@ -17,6 +17,7 @@
 #include "ops/standard_ops.h"
 #include "ops/training/momentum.h"
 #include "ops/variable.h"
+#include "session/test_cuda_models.h"
 #include "session/test_cuda_session.h"
 
 namespace weir {
@@ -297,68 +298,6 @@ TEST_F(CudaLayersTest, PoolsOfEveryKindAndDType) {
   }
 }
 
-struct ConvNet {
-  Output x, labels, loss;
-  Node* train = nullptr;
-  std::vector<TensorRef> variables;
-  std::vector<TargetRef> initializers;
-};
-
-// The parts of ResNets and of the networks for MNIST: convolutions with a bias and with batch normalization,
-// strides that are padded on one side only, both pools, a block with a shortcut, the mean of the pixels.
-class ConvNetBuilder {
- public:
-  explicit ConvNetBuilder(GraphBuilder& g) : g_(g) {}
-
-  ConvNet Build(const std::string& device) {
-    auto scope = g_.DeviceScope(device);
-    ConvNet net;
-    net.x = Placeholder(g_, DType::kFloat32, {-1, 12, 12, 3});
-    net.labels = Placeholder(g_, DType::kInt32, {-1});
-    Output y = Relu(g_, BiasAdd(g_, Convolution(net.x, 3, 8, 1), Weight({8})));
-    y = layers::MaxPool2D(g_, y, 2, 2);
-    const Output shortcut = Normalized(Convolution(y, 1, 16, 2));
-    const Output hidden = Relu(g_, Normalized(Convolution(y, 3, 16, 2)));
-    y = Relu(g_, AddV2(g_, Normalized(Convolution(hidden, 3, 16, 1)), shortcut));
-    y = layers::AvgPool2D(g_, y, 2, 1);
-    y = ReduceMean(g_, y, {1, 2});
-    const Output logits = BiasAdd(g_, MatMul(g_, y, Weight({16, 5})), Weight({5}));
-    const Output losses = SparseSoftmaxCrossEntropyWithLogits(g_, logits, net.labels).loss;
-    net.loss = Mean(g_, losses, ConstIntegers(g_, {0}));
-    std::vector<Node*> nodes = layers::UpdateOps(g_);
-    nodes.push_back(Momentum(0.05, 0.9).Minimize(g_, net.loss).value());
-    net.train = Group(g_, nodes);
-    for (const VariableDef& variable : g_.graph().variables()) {
-      net.initializers.push_back(g_.graph().FindNode(variable.initializer_name));
-      net.variables.push_back(variable.snapshot_name);
-    }
-    return net;
-  }
-
- private:
-  Output Weight(const Shape& shape) {
-    Tensor values(DType::kFloat32, shape);
-    for (float& v : values.flat<float>()) v = static_cast<float>(random_() % 1000) / 1500 - 0.33f;
-    return MakeVariable(g_, "weight", values).value;
-  }
-  Output Convolution(Output x, int64_t window, int64_t filters, int64_t stride) {
-    return Conv2D(g_, x, Weight({window, window, x.shape().dim(3), filters}), {1, stride, stride, 1}, "SAME");
-  }
-  Output Normalized(Output x) { return layers::BatchNormalization(g_, x, true, {.momentum = 0.9}); }
-
-  GraphBuilder& g_;
-  std::mt19937 random_{3};
-};
-
-Feeds Batch(const ConvNet& net, int step) {
-  std::mt19937 random(step);
-  constexpr int64_t kExamples = 7;
-  Tensor x(DType::kFloat32, Shape({kExamples, 12, 12, 3})), labels(DType::kInt32, Shape({kExamples}));
-  for (float& v : x.flat<float>()) v = static_cast<float>(random() % 2000) / 1000 - 1;
-  for (int32_t& label : labels.flat<int32_t>()) label = static_cast<int32_t>(random() % 5);
-  return {{net.x, x}, {net.labels, labels}};
-}
-
 // Normalizing divides by deviations that are small in places, so a difference in the last digit grows from
 // step to step more than in cuda_training_test.cc.
 constexpr double kCloseAfterSteps = 2e-5;
@@ -395,9 +334,12 @@ TEST_F(CudaLayersTest, AConvolutionalNetworkLearnsWhatItLearnsOnTheCpu) {
 }
 
 // In come the images, the labels, and two numbers by which the gradients of means are divided: of the pixels
-// and of the losses. The one wait is that of the thread that copies the loss to the host.
+// and of the losses; recordings of whole steps would have them. The one wait is that of the thread that
+// copies the loss to the host.
 TEST_F(CudaLayersTest, AStepOfAConvolutionalNetworkCopiesWhatIsFedAndFetched) {
-  Place gpu(Gpus(1));
+  RuntimeOptions options = Gpus(1);
+  options.cuda_graphs = false;
+  Place gpu(options);
   const ConvNet net = ConvNetBuilder(gpu.g).Build("/gpu:0");
   ASSERT_TRUE(gpu.session().Run({}, {}, net.initializers).ok());
   for (int step = 0; step < 4; ++step) {  // the first ones make plans and constants, and take memory

@@ -22,6 +22,7 @@
 #include "ops/training/momentum.h"
 #include "ops/variable.h"
 #include "session/runtime.h"
+#include "session/test_cuda_models.h"
 #include "session/test_cuda_session.h"
 
 namespace weir {
@@ -32,66 +33,13 @@ using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-struct Model {
-  Output x, labels, loss;
-  Node* train = nullptr;
-  std::vector<TensorRef> variables;
-  std::vector<TargetRef> initializers;
-};
-
-using MakeOptimizer = std::function<std::unique_ptr<Optimizer>()>;
-
-// 12 features, a hidden layer of 16, 5 classes. The devices of the two layers.
-Model BuildMlp(GraphBuilder& g, const std::string& first, const std::string& second,
-               const MakeOptimizer& make) {
-  std::mt19937 random(3);
-  const auto values = [&](const Shape& shape) {
-    Tensor tensor(DType::kFloat32, shape);
-    for (float& v : tensor.flat<float>()) v = static_cast<float>(random() % 1000) / 1000 - 0.5f;
-    return tensor;
-  };
-  Model model;
-  Output hidden;
-  {
-    auto scope = g.DeviceScope(first);
-    model.x = Placeholder(g, DType::kFloat32, {-1, 12});
-    const Output w = MakeVariable(g, "w1", values({12, 16})).value;
-    const Output b = MakeVariable(g, "b1", values({16})).value;
-    hidden = Relu(g, BiasAdd(g, MatMul(g, model.x, w), b));
-  }
-  auto scope = g.DeviceScope(second);
-  model.labels = Placeholder(g, DType::kInt32, {-1});
-  const Output w = MakeVariable(g, "w2", values({16, 5})).value;
-  const Output b = MakeVariable(g, "b2", values({5})).value;
-  const Output logits = BiasAdd(g, MatMul(g, hidden, w), b);
-  const Output losses = SparseSoftmaxCrossEntropyWithLogits(g, logits, model.labels).loss;
-  model.loss = Mean(g, losses, ConstIntegers(g, {0}));
-  const std::unique_ptr<Optimizer> optimizer = make();
-  model.train = optimizer->Minimize(g, model.loss).value();
-  for (const VariableDef& variable : g.graph().variables()) {
-    model.initializers.push_back(g.graph().FindNode(variable.initializer_name));
-    model.variables.push_back(variable.snapshot_name);
-  }
-  return model;
-}
-
-// A batch of step `step`; the number of examples is no power of two.
-Feeds Batch(const Model& model, int step) {
-  std::mt19937 random(step);
-  constexpr int64_t kExamples = 24;
-  Tensor x(DType::kFloat32, Shape({kExamples, 12})), labels(DType::kInt32, Shape({kExamples}));
-  for (float& v : x.flat<float>()) v = static_cast<float>(random() % 2000) / 1000 - 1;
-  for (int32_t& label : labels.flat<int32_t>()) label = static_cast<int32_t>(random() % 5);
-  return {{model.x, x}, {model.labels, labels}};
-}
-
 // What sums in another order may change, and what steps make of it.
 constexpr double kClose = 2e-6;
 
 class CudaTrainingTest : public CudaSessionTest {
  protected:
   // Trains on both for some steps, and compares losses and variables.
-  void TrainOnBoth(Place& cpu, const Model& on_cpu, Place& gpu, const Model& on_gpu, int steps) {
+  void TrainOnBoth(Place& cpu, const Mlp& on_cpu, Place& gpu, const Mlp& on_gpu, int steps) {
     ASSERT_TRUE(cpu.session().Run({}, {}, on_cpu.initializers).ok());
     const auto initialized = gpu.session().Run({}, {}, on_gpu.initializers);
     ASSERT_TRUE(initialized.ok()) << initialized.status();
@@ -122,8 +70,8 @@ TEST_P(OptimizersTest, AnMlpLearnsWhatItLearnsOnTheCpu) {
   const MakeOptimizer make[] = {Descent, [] { return std::make_unique<Momentum>(0.05, 0.9); },
                                 [] { return std::make_unique<Adam>(0.01); }};
   Place cpu({.num_threads = 2}), gpu(Gpus(1));
-  const Model on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", make[GetParam()]);
-  const Model on_gpu = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", make[GetParam()]);
+  const Mlp on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", make[GetParam()]);
+  const Mlp on_gpu = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", make[GetParam()]);
   TrainOnBoth(cpu, on_cpu, gpu, on_gpu, 30);
   EXPECT_THAT(Launches(), IsSupersetOf({"cublasLtMatmul", "BiasAdd_float", "Relu_float", "ReluGrad_float",
                                         "SparseCrossEntropy_float_int32", "ColumnSum_float"}));
@@ -134,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizersTest, ::testing::Range(0, 3));
 class MlpStepTest : public CudaTrainingTest {
  protected:
   // Of the fourth step: the first ones make plans and constants, and take memory.
-  Counts CountsOfStep(Place& place, const Model& model, const std::vector<TensorRef>& fetches) {
+  Counts CountsOfStep(Place& place, const Mlp& model, const std::vector<TensorRef>& fetches) {
     EXPECT_TRUE(place.session().Run({}, {}, model.initializers).ok());
     for (int step = 0; step < 4; ++step) {
       api_.ClearLog();
@@ -145,19 +93,23 @@ class MlpStepTest : public CudaTrainingTest {
   }
 };
 
-// In come the features, the labels, and the number of losses by which the gradient of their mean is divided.
-// The one wait is that of the thread that copies to the host.
+// In come the features, the labels, and the number of losses by which the gradient of their mean is divided,
+// unless a recording has it. The one wait is that of the thread that copies to the host.
 TEST_F(MlpStepTest, CopiesWhatIsFedAndFetchedAndWaitsForTheFetches) {
-  Place gpu(Gpus(1));
-  const Model model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
-  EXPECT_EQ(CountsOfStep(gpu, model, {model.loss}),
-            (Counts{.in = 3, .out = 1, .waits = 1, .allocations = 0}));
+  for (const bool cuda_graphs : {false, true}) {
+    RuntimeOptions options = Gpus(1);
+    options.cuda_graphs = cuda_graphs;
+    Place gpu(options);
+    const Mlp model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
+    EXPECT_EQ(CountsOfStep(gpu, model, {model.loss}),
+              (Counts{.in = cuda_graphs ? 2 : 3, .out = 1, .waits = 1, .allocations = 0}));
+  }
 }
 
 // Nothing has happened when such a step returns: all of its work is still in the stream.
 TEST_F(MlpStepTest, WithoutFetchesAStepWaitsForNothing) {
   Place gpu(Gpus(1));
-  const Model model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
+  const Mlp model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
   EXPECT_EQ(CountsOfStep(gpu, model, {}), (Counts{.in = 3, .out = 0, .waits = 0, .allocations = 0}));
   EXPECT_GE(api_.num_pending(), static_cast<int64_t>(api_.launches().size()));
 }
@@ -165,14 +117,14 @@ TEST_F(MlpStepTest, WithoutFetchesAStepWaitsForNothing) {
 // Adam's powers of beta are variables of the device, and stay there.
 TEST_F(MlpStepTest, AnOptimizersScalarsAreNotWaitedFor) {
   Place gpu(Gpus(1));
-  const Model model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", [] { return std::make_unique<Adam>(0.01); });
+  const Mlp model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", [] { return std::make_unique<Adam>(0.01); });
   EXPECT_EQ(CountsOfStep(gpu, model, {}), (Counts{.in = 3, .out = 0, .waits = 0, .allocations = 0}));
 }
 
 TEST_F(CudaTrainingTest, TheLayersOfAModelMayBeOnTwoDevices) {
   Place cpu({.num_threads = 2}), gpu(Gpus(2));
-  const Model on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", Descent);
-  const Model on_gpus = BuildMlp(gpu.g, "/gpu:0", "/gpu:1", Descent);
+  const Mlp on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", Descent);
+  const Mlp on_gpus = BuildMlp(gpu.g, "/gpu:0", "/gpu:1", Descent);
   TrainOnBoth(cpu, on_cpu, gpu, on_gpus, 30);
   api_.ClearLog();
   const auto result = gpu.session().Run(Batch(on_gpus, 1), {on_gpus.loss}, {on_gpus.train});
@@ -185,8 +137,8 @@ TEST_F(CudaTrainingTest, TheLayersOfAModelMayBeOnTwoDevices) {
 
 TEST_F(CudaTrainingTest, AClassThatDoesNotExistIsTheCpusErrorAndNothingIsApplied) {
   Place cpu({.num_threads = 2}), gpu(Gpus(1));
-  const Model on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", Descent);
-  const Model on_gpu = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
+  const Mlp on_cpu = BuildMlp(cpu.g, "/cpu:0", "/cpu:0", Descent);
+  const Mlp on_gpu = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
   std::vector<std::string> messages;
   for (auto [place, model] : {std::pair(&cpu, &on_cpu), std::pair(&gpu, &on_gpu)}) {
     ASSERT_TRUE(place->session().Run({}, {}, model->initializers).ok());
@@ -210,7 +162,7 @@ TEST_F(CudaTrainingTest, AClassThatDoesNotExistIsTheCpusErrorAndNothingIsApplied
 
 TEST_F(CudaSessionTest, ALostDeviceIsUnavailableFromThenOn) {
   Place gpu(Gpus(1));
-  const Model model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
+  const Mlp model = BuildMlp(gpu.g, "/gpu:0", "/gpu:0", Descent);
   ASSERT_TRUE(gpu.session().Run({}, {}, model.initializers).ok());
   ASSERT_TRUE(gpu.session().Run(Batch(model, 0), {model.loss}, {model.train}).ok());
   api_.LoseDevice(0, kCudaIllegalAddress);

@@ -43,6 +43,7 @@ absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, 
                           Program::Compile(*graph, *device, runtime.kernels(), session));
     WEIR_RETURN_IF_ERROR(plan->CheckBindings(*program));
     plan->overlaps_.emplace_back(*program, runtime.overlap());
+    plan->recorded_.push_back(runtime.cuda_graphs() ? RecordedRuns::Create(*program) : nullptr);
     plan->has_updates_ |= program->has_updates();
     plan->has_copies_ |= device->memory_kind() == MemoryKind::kDevice;
     if (auto* const late_errors = dynamic_cast<LateErrors*>(device)) {
@@ -75,7 +76,7 @@ LocalPlan::StepState::StepState(LocalPlan& plan)
     frames.push_back(std::make_unique<ProgramFrame>(program));
     if (program.is_static()) {
       activations.push_back(std::make_unique<StaticActivation>(program, *frames[i], context, plan.costs_[i],
-                                                               plan.overlaps_[i]));
+                                                               plan.overlaps_[i], plan.recorded_[i].get()));
     } else {
       activations.push_back(MakeExecutor(plan, i));
     }
@@ -244,17 +245,24 @@ void LocalPlan::StartPrograms(StepState& step) {
   if (has_copies_) step.plan = shared_from_this();
   if (step.call->applied_updates != nullptr && may_capture()) {
     RunAndCapture(step);
-  } else if (runs_at_once && step.call->trace != nullptr) {
-    OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline,
-                                          *step.traces[0]));
-  } else if (runs_at_once && !overlaps_[0].overlaps()) {
-    OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline,
-                                          overlaps_[0]));
+  } else if (runs_at_once && (step.call->trace != nullptr || !overlaps_[0].overlaps())) {
+    OnProgramDone(step, RunAtOnce(step));
   } else {
     RunActivations(step);
   }
   StartTimer(step);
   OnProgramDone(step, absl::OkStatus());
+}
+
+absl::Status LocalPlan::RunAtOnce(StepState& step) {
+  const Program& program = *programs_[0];
+  ProgramFrame& frame = *step.frames[0];
+  const absl::Time deadline = step.call->deadline;
+  if (step.call->trace != nullptr) {
+    return RunStaticSchedule(program, frame, step.context, deadline, *step.traces[0]);
+  }
+  if (recorded_[0] != nullptr) return recorded_[0]->Run(frame, step.context, deadline);
+  return RunStaticSchedule(program, frame, step.context, deadline, overlaps_[0]);
 }
 
 void LocalPlan::RunAndCapture(StepState& step) {

@@ -40,6 +40,7 @@
 #include "session/executor/overlap.h"
 #include "session/executor/program.h"
 #include "session/executor/program_trace.h"
+#include "session/executor/recorded_runs.h"
 #include "session/executor/update_ledger.h"
 #include "session/late_results.h"
 #include "session/received_edges.h"
@@ -164,6 +165,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   // Notes what has been applied by then for a step that reads variables to save them.
   void RunAndCapture(StepState& step);
   void RunActivations(StepState& step);
+  // The only program, on the calling thread.
+  absl::Status RunAtOnce(StepState& step);
   // Precondition: the caller keeps the step from ending.
   void StartTimer(StepState& step);
   void SetUpdates(StepState& step, std::optional<UpdateLedger::Attempt> updates);
@@ -200,8 +203,9 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   const int num_late_args_;
   const int num_late_results_;
   std::vector<std::unique_ptr<const Program>> programs_;
-  std::deque<ProgramCost> costs_;  // by program
-  std::deque<Overlap> overlaps_;   // by program
+  std::deque<ProgramCost> costs_;                        // by program
+  std::deque<Overlap> overlaps_;                         // by program
+  std::vector<std::unique_ptr<RecordedRuns>> recorded_;  // by program; null for those that are not recorded
   bool has_updates_ = false;
   bool has_copies_ = false;               // between the host and a device with memory of its own
   std::vector<LateErrors*> late_errors_;  // of the devices that have some

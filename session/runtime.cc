@@ -84,7 +84,8 @@ Runtime::Runtime(const RuntimeOptions& options)
       kernels_(KernelsOf(options)),
       threads_(options.num_threads),
       task_({.job = options.job, .replica = 0, .task = options.task}),
-      overlap_(options.overlap) {}
+      overlap_(options.overlap),
+      cuda_graphs_(options.cuda_graphs) {}
 
 absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& options) {
   if (options.num_cpus < 1 || options.num_cpus > kMaxDevices || options.num_fake_gpus < 0 ||

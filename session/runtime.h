@@ -31,6 +31,7 @@ struct RuntimeOptions {
   int num_cpus = 1;               // CPU devices; they share the cores
   int num_fake_gpus = 0;          // devices GPU:0.. on host memory, to try out placement
   int num_gpus = 0;               // devices GPU:0.. that are GPUs of this machine; not beside fake ones
+  bool cuda_graphs = true;        // steps on GPUs that repeat are launched as one (executor/recorded_runs.h)
   int num_threads = 0;            // 0: $WEIR_NUM_THREADS, else all cores
   int64_t memory_limit = 0;       // bytes per device; 0: unlimited
   int max_blocked_threads = 256;  // for kernels that wait (Kernel::may_block)
@@ -64,6 +65,7 @@ class Runtime {
   Environment& environment() const { return environment_; }
   const DeviceName& task() const { return task_; }
   const OverlapOptions& overlap() const { return overlap_; }
+  bool cuda_graphs() const { return cuda_graphs_; }
 
   absl::Span<const std::unique_ptr<Device>> devices() const { return devices_; }
   Device* FindDevice(const DeviceName& name) const;  // null when there is none
@@ -77,6 +79,7 @@ class Runtime {
   ThreadPool threads_;
   DeviceName task_;
   OverlapOptions overlap_;
+  const bool cuda_graphs_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<Threads> step_threads_;  // last: they use what is above
 };

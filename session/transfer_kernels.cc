@@ -10,12 +10,13 @@
 #include "kernels/device.h"
 #include "kernels/late_errors.h"
 #include "kernels/pending_work.h"
+#include "kernels/recorder.h"
 #include "session/rendezvous.h"
 
 namespace weir {
 namespace {
 
-class Send final : public Kernel {
+class Send final : public Kernel, public NotRecorded {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     WEIR_ASSIGN_OR_RETURN(DeviceName to, DeviceName::Parse(construction.attr<std::string>("recv_device")));
@@ -53,7 +54,7 @@ class Send final : public Kernel {
 };
 
 // Gives a late result to the caller.
-class Give final : public Kernel {
+class Give final : public Kernel, public NotRecorded {
  public:
   explicit Give(const KernelConstruction& construction)
       : edge_(static_cast<int>(construction.attr<int64_t>(kEdgeAttr))), dtype_(construction.input_type(0)) {}

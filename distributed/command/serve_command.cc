@@ -55,6 +55,8 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("num_gpus", &values->server.num_gpus,
              "GPU devices that are GPUs of NVIDIA's in this machine; not beside fake ones",
              {.least = 0, .most = Runtime::kMaxDevices});
+  flags->Add("cuda_graphs", &values->server.cuda_graphs,
+             "whether steps that repeat what earlier ones have asked of a GPU launch it as one");
   flags->Add("num_threads", &values->server.num_threads, "threads to compute with; 0: all cores",
              {.least = 0, .most = Runtime::kMaxThreads});
   flags->Add("max_workers", &values->server.max_workers,

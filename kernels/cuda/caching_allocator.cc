@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/human_bytes.h"
@@ -65,11 +66,14 @@ class CachingAllocator::Core : public std::enable_shared_from_this<Core> {
       : api_(api),
         device_(device),
         limit_(limit > 0 ? static_cast<size_t>(limit) : SegmentHeap::kMostBytes) {}
+  explicit Core(std::shared_ptr<Core> parent) : Core(parent->api_, parent->device_, 0) {
+    parent_ = std::move(parent);
+  }
   ~Core() {
     absl::MutexLock lock(&mutex_);
     // An error here is that of a lost device, which has said so elsewhere.
     for (SegmentHeap* heap : {&small_, &large_}) {
-      for (const uintptr_t segment : heap->Segments()) api_.Free(device_, ToPointer(segment)).IgnoreError();
+      for (const uintptr_t segment : heap->Segments()) FreeSegment(segment).IgnoreError();
     }
     for (CachedBuffer* buffer : spare_) delete buffer;
   }
@@ -102,7 +106,7 @@ class CachingAllocator::Core : public std::enable_shared_from_this<Core> {
 
   absl::Status Trim() {
     absl::MutexLock lock(&mutex_);
-    return GiveBackEmpty();
+    return parent_ == nullptr ? GiveBackEmpty() : absl::OkStatus();
   }
 
   int64_t in_use() const {
@@ -134,6 +138,22 @@ class CachingAllocator::Core : public std::enable_shared_from_this<Core> {
     return small_.num_segment_bytes() + large_.num_segment_bytes();
   }
 
+  absl::StatusOr<uintptr_t> AllocateSegment(size_t num_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (parent_ == nullptr) {
+      WEIR_ASSIGN_OR_RETURN(void* const address, api_.Allocate(device_, num_bytes));
+      return reinterpret_cast<uintptr_t>(address);
+    }
+    WEIR_ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, parent_->Get(num_bytes));
+    const auto address = reinterpret_cast<uintptr_t>(buffer->data());
+    of_parent_[address] = std::move(buffer);
+    return address;
+  }
+  absl::Status FreeSegment(uintptr_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (parent_ == nullptr) return api_.Free(device_, ToPointer(address));
+    of_parent_.erase(address);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<Room> FindRoom(SegmentHeap* heap, size_t num_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ok when the heap has got a segment for that many bytes; ResourceExhausted when neither limit nor CUDA let
   // it.
@@ -144,7 +164,9 @@ class CachingAllocator::Core : public std::enable_shared_from_this<Core> {
   CudaApi& api_;
   const int device_;
   const size_t limit_;
+  std::shared_ptr<Core> parent_;  // of a pool
   mutable absl::Mutex mutex_;
+  absl::flat_hash_map<uintptr_t, RefPtr<Buffer>> of_parent_ ABSL_GUARDED_BY(mutex_);  // segments of a pool
   SegmentHeap small_ ABSL_GUARDED_BY(mutex_);
   SegmentHeap large_ ABSL_GUARDED_BY(mutex_);
   std::vector<CachedBuffer*> spare_ ABSL_GUARDED_BY(mutex_);
@@ -162,7 +184,7 @@ void CachingAllocator::CachedBuffer::Release() {
 absl::StatusOr<CachingAllocator::Core::Room> CachingAllocator::Core::FindRoom(SegmentHeap* heap,
                                                                               size_t num_bytes) {
   absl::Status status = Grow(heap, num_bytes);
-  if (absl::IsResourceExhausted(status)) {
+  if (absl::IsResourceExhausted(status) && parent_ == nullptr) {
     WEIR_RETURN_IF_ERROR(GiveBackEmpty());
     status = Grow(heap, num_bytes);
   }
@@ -181,9 +203,9 @@ absl::Status CachingAllocator::Core::Grow(SegmentHeap* heap, size_t num_bytes) {
   absl::Status status;
   // Where CUDA has no room for a whole segment, it may have some for this.
   for (const size_t size : {std::min(SegmentFor(wanted), left), wanted}) {
-    const absl::StatusOr<void*> address = api_.Allocate(device_, size);
+    const absl::StatusOr<uintptr_t> address = AllocateSegment(size);
     if (address.ok()) {
-      heap->AddSegment(reinterpret_cast<uintptr_t>(*address), size);
+      heap->AddSegment(*address, size);
       return absl::OkStatus();
     }
     status = address.status();
@@ -196,7 +218,7 @@ absl::Status CachingAllocator::Core::GiveBackEmpty() {
   absl::Status status;
   for (SegmentHeap* heap : {&small_, &large_}) {
     for (const auto& [segment, num_bytes] : heap->TakeEmptySegments()) {
-      status.Update(api_.Free(device_, ToPointer(segment)));
+      status.Update(FreeSegment(segment));
     }
   }
   return status;
@@ -221,6 +243,10 @@ std::string CachingAllocator::Core::WhyNot(size_t num_bytes, const absl::Status&
 
 CachingAllocator::CachingAllocator(CudaApi& api, int device, int64_t limit)
     : core_(std::make_shared<Core>(api, device, limit)) {}
+
+std::unique_ptr<CachingAllocator> CachingAllocator::MakePool() const {
+  return std::unique_ptr<CachingAllocator>(new CachingAllocator(std::make_shared<Core>(core_)));
+}
 
 CachingAllocator::~CachingAllocator() = default;
 

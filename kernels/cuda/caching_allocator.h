@@ -7,12 +7,13 @@
 // fails only when it fits neither into a free piece nor into what the limit leaves when everything unused has
 // been given back.
 //
-// Thread safety: all methods. Buffers may outlive the allocator, but not the CudaApi.
+// Thread safety: all methods. Buffers, and pools, may outlive the allocator, but not the CudaApi.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +26,10 @@ class CachingAllocator final : public Allocator {
  public:
   // `limit`: bytes that may be taken from CUDA; 0 for as many as it gives.
   CachingAllocator(CudaApi& api, int device, int64_t limit = 0);
+  // A pool, whose segments are buffers of this one: they count here, within the limit, and come back when
+  // neither the pool nor a buffer of it is left. Meanwhile it gives back nothing: captured work finds at its
+  // addresses what it has put there, or other work of the pool.
+  std::unique_ptr<CachingAllocator> MakePool() const;
   ~CachingAllocator() override;
 
   // The memory is the device's: the host must not touch it. Null when there is none; Get says why.
@@ -35,7 +40,7 @@ class CachingAllocator final : public Allocator {
 
   // In buffers; each counts as a multiple of 512.
   int64_t num_bytes_in_use() const override;
-  // Taken from CUDA.
+  // Taken from CUDA; of a pool, from its parent.
   int64_t num_bytes_reserved() const;
   int64_t peak_bytes_in_use() const;
 
@@ -45,6 +50,8 @@ class CachingAllocator final : public Allocator {
  private:
   class Core;
   class CachedBuffer;
+  explicit CachingAllocator(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+
   const std::shared_ptr<Core> core_;
 };
 

@@ -192,5 +192,30 @@ TEST(CachingAllocatorTest, ServesThreadsAtOnce) {
   EXPECT_EQ(allocator.num_bytes_in_use(), 0);
 }
 
+// What a pool has got stays its own until it is gone, whatever is free in it.
+TEST(CachingAllocatorTest, APoolKeepsItsAddressesAndCountsInItsParent) {
+  RecordingCudaApi api;
+  const int64_t limit = 8 * kMiB;
+  CachingAllocator allocator(api, 0, limit);
+  std::unique_ptr<CachingAllocator> pool = allocator.MakePool();
+  EXPECT_EQ(allocator.num_bytes_in_use(), 0);
+  const void* const address = pool->Allocate(1000)->data();
+  EXPECT_EQ(pool->num_bytes_in_use(), 0);
+  EXPECT_EQ(allocator.num_bytes_in_use(), 2 * kMiB);
+  EXPECT_EQ(pool->num_bytes_reserved(), 2 * kMiB);
+  // No room is made of it for others, nor for the pool itself.
+  EXPECT_TRUE(pool->Trim().ok());
+  EXPECT_EQ(allocator.Allocate(7 * kMiB), nullptr);
+  EXPECT_EQ(pool->Allocate(7 * kMiB), nullptr);
+  EXPECT_NE(allocator.Allocate(6 * kMiB), nullptr);
+  RefPtr<Buffer> buffer = pool->Allocate(1000);
+  EXPECT_EQ(buffer->data(), address);
+  pool = nullptr;
+  EXPECT_EQ(allocator.num_bytes_in_use(), 2 * kMiB);
+  buffer = nullptr;
+  EXPECT_EQ(allocator.num_bytes_in_use(), 0);
+  EXPECT_NE(allocator.Allocate(limit), nullptr);
+}
+
 }  // namespace
 }  // namespace weir

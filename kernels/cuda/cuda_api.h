@@ -45,6 +45,12 @@ struct CudaEventHandle {
   int device = -1;
   void* event = nullptr;
 };
+// Work that was captured, ready to be launched as one.
+struct CudaGraphHandle {
+  int device = -1;
+  void* graph = nullptr;
+  int num_nodes = 0;
+};
 
 enum class CudaCopy { kToDevice, kToHost, kOnDevice };
 
@@ -107,6 +113,17 @@ class CudaApi {
   virtual absl::Status Fill(void* to, uint8_t value, size_t num_bytes, CudaStreamHandle stream) = 0;
   virtual absl::Status Launch(const CudaFunction& function, const CudaGrid& grid,
                               absl::Span<const CudaArgument> arguments, CudaStreamHandle stream) = 0;
+
+  // Between the two, what is enqueued on the stream is written down and does not happen. Other streams, and
+  // calls that take memory, go on as ever. The stream must not be waited for meanwhile, and no event be
+  // recorded on it or waited for by it. EndCapture ends the capture also when it gives an error.
+  virtual absl::Status BeginCapture(CudaStreamHandle stream) = 0;
+  virtual absl::StatusOr<CudaGraphHandle> EndCapture(CudaStreamHandle stream) = 0;
+  // All of it in the stream's order, with the addresses and arguments of the capture. One graph on several
+  // streams at once waits for itself.
+  virtual absl::Status LaunchGraph(const CudaGraphHandle& graph, CudaStreamHandle stream) = 0;
+  // What has been launched goes on to its end.
+  virtual absl::Status DestroyGraph(const CudaGraphHandle& graph) = 0;
 
   // The error that the calling thread has not been told of, which is forgotten unless the device is lost.
   virtual absl::Status LastError(int device) = 0;

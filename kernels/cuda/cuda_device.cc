@@ -7,6 +7,7 @@
 #include "graph/types/human_bytes.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/cuda_recorder.h"
 #include "kernels/incarnation.h"
 
 namespace weir {
@@ -20,6 +21,8 @@ int64_t DefaultLimit(const CudaMemory& memory) {
   const int64_t rest = std::max(int64_t{300} << 20, memory.total / 20);
   return std::max<int64_t>(memory.free - rest, memory.free / 2);
 }
+
+thread_local const CudaDevice::Detour* detour_here = nullptr;
 
 const CudaKernelTable& NoKernels() {
   static const auto& none = *new CudaKernelTable();
@@ -67,15 +70,23 @@ absl::Status CudaDevice::Multiply(const MatrixProduct& product) {
   if (blas_ == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(name().ToString(), " was made without products"));
   }
-  return blas_->Multiply(*stream_, allocator_, product);
+  return blas_->Multiply(stream(), allocator(), product);
 }
 
 absl::Status CudaDevice::Convolve(const Convolution& convolution) {
   if (dnn_ == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(name().ToString(), " was made without convolutions"));
   }
-  return dnn_->Convolve(*stream_, allocator_, convolution);
+  return dnn_->Convolve(stream(), allocator(), convolution);
 }
+
+void CudaDevice::Take(const Detour* detour) { detour_here = detour; }
+
+const CudaDevice::Detour* CudaDevice::DetourHere() const {
+  return detour_here != nullptr && detour_here->device == this ? detour_here : nullptr;
+}
+
+std::unique_ptr<Recorder> CudaDevice::NewRecorder() { return std::make_unique<CudaRecorder>(*this); }
 
 absl::Status CudaDevice::health() const {
   absl::MutexLock lock(&mutex_);
@@ -98,9 +109,13 @@ absl::StatusOr<Tensor> CudaDevice::CopyIn(const Tensor& host, CopyDone done) {
   absl::StatusOr<RefPtr<Buffer>> buffer = allocator_.Get(host.num_bytes());
   if (!buffer.ok()) return Noted(buffer.status());
   Tensor copy(host.dtype(), host.shape(), *std::move(buffer));
-  WEIR_RETURN_IF_ERROR(Noted(to_device_.CopyToDevice(copy.data(), host.data(), host.num_bytes())));
+  WEIR_RETURN_IF_ERROR(CopyInto(host, copy));
   done(absl::OkStatus());
   return copy;
+}
+
+absl::Status CudaDevice::CopyInto(const Tensor& host, const Tensor& device) {
+  return Noted(to_device_.CopyToDevice(const_cast<void*>(device.data()), host.data(), host.num_bytes()));
 }
 
 absl::StatusOr<Tensor> CudaDevice::CopyOut(const Tensor& device, CopyDone done) {

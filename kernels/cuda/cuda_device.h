@@ -6,7 +6,8 @@
 // stream and a thread of their own, which waits for what the compute stream had to do when they were asked
 // for. Strings and handles stay in the host's memory. When CUDA says that the device is lost, that is the
 // answer to everything from then on: Unavailable, with the error's name. What kernels find wrong with data
-// comes late (LateErrors). Thread safety: all methods.
+// comes late (LateErrors). While a thread records (cuda_recorder.h), its kernels go to a stream that is
+// captured. Thread safety: all methods.
 #pragma once
 
 #include <limits>
@@ -28,6 +29,7 @@
 #include "kernels/device.h"
 #include "kernels/late_errors.h"
 #include "kernels/memory_kind.h"
+#include "kernels/recorder.h"
 #include "kernels/serial_thread.h"
 
 namespace weir {
@@ -39,7 +41,7 @@ struct CudaCompute {
   CudaDnn* dnn = nullptr;
 };
 
-class CudaDevice final : public Device, public LateErrors {
+class CudaDevice final : public Device, public LateErrors, public Recordable {
  public:
   // `number` is CUDA's; attributes.memory_limit bounds what is taken of its memory. The API and `compute`
   // must outlive the device and all its buffers.
@@ -48,10 +50,12 @@ class CudaDevice final : public Device, public LateErrors {
                                                             const CudaCompute& compute = {});
 
   MemoryKind memory_kind() const override { return MemoryKind::kDevice; }
-  CachingAllocator& allocator() override { return allocator_; }
+  CachingAllocator& allocator() override { return DetourHere() ? *DetourHere()->allocator : allocator_; }
   Allocator& host_allocator() override { return HostAllocator(); }
   // Where kernels go.
-  CudaStream& stream() { return *stream_; }
+  CudaStream& stream() { return DetourHere() ? *DetourHere()->stream : *stream_; }
+  // Where they go while nothing is recorded.
+  CudaStream& compute_stream() { return *stream_; }
   const CudaKernelTable& kernels() const { return kernels_; }
   // Enqueues the product. FailedPrecondition when the device was made without.
   absl::Status Multiply(const MatrixProduct& product);
@@ -68,6 +72,20 @@ class CudaDevice final : public Device, public LateErrors {
   absl::Status EndStep(const PendingWork& step, bool has_failed) override {
     return Noted(checks_.EndStep(step, has_failed));
   }
+  // Puts the elements of `host` into a tensor of this device, for kernels that are enqueued later.
+  absl::Status CopyInto(const Tensor& host, const Tensor& device);
+
+  std::unique_ptr<Recorder> NewRecorder() override;
+  bool is_recording() const override { return DetourHere() != nullptr; }
+  // Another stream and other memory for all that kernels of one thread enqueue here.
+  struct Detour {
+    const CudaDevice* device = nullptr;
+    CudaStream* stream = nullptr;
+    CachingAllocator* allocator = nullptr;
+  };
+  // For the calling thread; null ends it. Borrowed meanwhile.
+  static void Take(const Detour* detour);
+
   // A tensor that no work changes any more, in the host's memory. Waits for the copy.
   absl::StatusOr<Tensor> ReadBack(const Tensor& device);
 
@@ -80,6 +98,8 @@ class CudaDevice final : public Device, public LateErrors {
   CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, ThreadPool& threads,
              const CudaCompute& compute, std::unique_ptr<CudaStream> stream,
              std::unique_ptr<CudaStream> stream_to_host);
+  // Null when the calling thread has none here.
+  const Detour* DetourHere() const;
   absl::Status CopyNow(const CudaEvent& begin, const Tensor& from, Tensor& to);
 
   const CudaKernelTable& kernels_;

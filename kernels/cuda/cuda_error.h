@@ -22,6 +22,7 @@ enum CudaErrorNumber : int {
   kCudaNotReady = 600,
   kCudaIllegalAddress = 700,
   kCudaLaunchFailure = 719,
+  kCudaStreamCaptureUnsupported = 900,
 };
 
 // After such an error the device's context is gone: nothing on it can be read or run any more.

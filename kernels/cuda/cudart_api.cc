@@ -16,6 +16,7 @@ static_assert(cudaErrorInsufficientDriver == static_cast<cudaError_t>(kCudaInsuf
 static_assert(cudaErrorNoDevice == static_cast<cudaError_t>(kCudaNoDevice));
 static_assert(cudaErrorNotReady == static_cast<cudaError_t>(kCudaNotReady));
 static_assert(cudaErrorIllegalAddress == static_cast<cudaError_t>(kCudaIllegalAddress));
+static_assert(cudaErrorStreamCaptureUnsupported == static_cast<cudaError_t>(kCudaStreamCaptureUnsupported));
 static_assert(cudaErrorLaunchFailure == static_cast<cudaError_t>(kCudaLaunchFailure));
 
 absl::Status ToStatus(const char* call, cudaError_t error) {
@@ -30,6 +31,7 @@ absl::Status SetCurrent(int device) { return ToStatus("cudaSetDevice", cudaSetDe
 
 cudaStream_t Native(CudaStreamHandle stream) { return static_cast<cudaStream_t>(stream.stream); }
 cudaEvent_t Native(CudaEventHandle event) { return static_cast<cudaEvent_t>(event.event); }
+cudaGraphExec_t Native(const CudaGraphHandle& graph) { return static_cast<cudaGraphExec_t>(graph.graph); }
 
 cudaMemcpyKind Native(CudaCopy kind) {
   switch (kind) {
@@ -177,6 +179,36 @@ class CudartApi final : public CudaApi {
     return ToStatus("cudaLaunchKernel",
                     cudaLaunchKernel(function.address, Native(grid.blocks), Native(grid.threads),
                                      values.data(), grid.shared_bytes, Native(stream)));
+  }
+
+  // Relaxed: other threads, and this one on other streams, may do what they like, as to allocate memory.
+  absl::Status BeginCapture(CudaStreamHandle stream) override {
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
+    return ToStatus("cudaStreamBeginCapture",
+                    cudaStreamBeginCapture(Native(stream), cudaStreamCaptureModeRelaxed));
+  }
+
+  absl::StatusOr<CudaGraphHandle> EndCapture(CudaStreamHandle stream) override {
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
+    cudaGraph_t graph = nullptr;
+    WEIR_RETURN_IF_ERROR(ToStatus("cudaStreamEndCapture", cudaStreamEndCapture(Native(stream), &graph)));
+    size_t num_nodes = 0;
+    cudaGraphExec_t executable = nullptr;
+    absl::Status status = ToStatus("cudaGraphGetNodes", cudaGraphGetNodes(graph, nullptr, &num_nodes));
+    if (status.ok()) status = ToStatus("cudaGraphInstantiate", cudaGraphInstantiate(&executable, graph, 0));
+    status.Update(ToStatus("cudaGraphDestroy", cudaGraphDestroy(graph)));
+    WEIR_RETURN_IF_ERROR(status);
+    return CudaGraphHandle{stream.device, executable, static_cast<int>(num_nodes)};
+  }
+
+  absl::Status LaunchGraph(const CudaGraphHandle& graph, CudaStreamHandle stream) override {
+    WEIR_RETURN_IF_ERROR(SetCurrent(stream.device));
+    return ToStatus("cudaGraphLaunch", cudaGraphLaunch(Native(graph), Native(stream)));
+  }
+
+  absl::Status DestroyGraph(const CudaGraphHandle& graph) override {
+    WEIR_RETURN_IF_ERROR(SetCurrent(graph.device));
+    return ToStatus("cudaGraphExecDestroy", cudaGraphExecDestroy(Native(graph)));
   }
 
   absl::Status LastError(int device) override {

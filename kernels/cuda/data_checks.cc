@@ -11,6 +11,15 @@ namespace weir {
 
 using cuda::DataError;
 
+// Of recorded work that has checks. Guarded by the mutex of the DataChecks.
+struct RecordedChecks::Place {
+  volatile DataError* here = nullptr;
+  volatile DataError* mirror = nullptr;
+  std::shared_ptr<std::vector<DataChecks::Explain>> explains;
+  bool is_in_use = false;
+  bool is_forgotten = false;
+};
+
 DataChecks::~DataChecks() {
   absl::MutexLock lock(&mutex_);
   // Errors are those of a lost device, which writes nothing any more.
@@ -27,13 +36,15 @@ absl::Status DataChecks::AddChunk() {
   auto* const mirror = static_cast<DataError*>(chunk.mirror);
   chunks_.push_back(std::move(chunk));
   WEIR_RETURN_IF_ERROR(stream_.Fill(here, 0, kChunk * sizeof(DataError)));
-  for (int i = 0; i < kChunk; ++i) {
-    auto notes = std::make_unique<Notes>();
-    notes->here = here + i;
-    notes->mirror = mirror + i;
-    free_.push_back(std::move(notes));
-  }
+  for (int i = 0; i < kChunk; ++i) AddFree(here + i, mirror + i);
   return absl::OkStatus();
+}
+
+void DataChecks::AddFree(volatile DataError* here, volatile DataError* mirror) {
+  auto notes = std::make_unique<Notes>();
+  notes->here = here;
+  notes->mirror = mirror;
+  free_.push_back(std::move(notes));
 }
 
 absl::StatusOr<std::unique_ptr<DataChecks::Notes>> DataChecks::TakeFree() {
@@ -45,38 +56,101 @@ absl::StatusOr<std::unique_ptr<DataChecks::Notes>> DataChecks::TakeFree() {
 
 absl::Status DataChecks::Check(const PendingWork& step, Explain explain,
                                absl::FunctionRef<absl::Status(const cuda::DataErrorPlace&)> launch) {
-  std::unique_ptr<Notes> found;
+  if (dynamic_cast<const RecordedChecks*>(&step) == nullptr) WEIR_RETURN_IF_ERROR(TakeEarlierError());
   cuda::DataErrorPlace place = {};
   {
     absl::MutexLock lock(&mutex_);
-    found = TakeFound();
-    if (found == nullptr) {
-      std::unique_ptr<Notes>& notes = of_steps_[&step];
-      if (notes == nullptr) {
-        absl::StatusOr<std::unique_ptr<Notes>> taken = TakeFree();
-        if (!taken.ok()) {
-          of_steps_.erase(&step);
-          return taken.status();
-        }
-        notes = *std::move(taken);
+    std::unique_ptr<Notes>& notes = of_steps_[&step];
+    if (notes == nullptr) {
+      absl::StatusOr<std::unique_ptr<Notes>> taken = TakeFree();
+      if (!taken.ok()) {
+        of_steps_.erase(&step);
+        return taken.status();
       }
-      notes->explains.push_back(std::move(explain));
-      place = {.here = notes->here,
-               .mirror = notes->mirror,
-               .check = static_cast<uint32_t>(notes->explains.size())};
+      notes = *std::move(taken);
     }
-  }
-  if (found != nullptr) {
-    const absl::Status status = Explained(*found);
-    Free(std::move(found));
-    return absl::Status(status.code(), absl::StrCat("an earlier step, which nobody waited for, has failed: ",
-                                                    status.message()));
+    notes->explains->push_back(std::move(explain));
+    place = {.here = notes->here,
+             .mirror = notes->mirror,
+             .check = static_cast<uint32_t>(notes->explains->size())};
   }
   const absl::Status launched = launch(place);
   absl::MutexLock lock(&mutex_);
   const auto notes = of_steps_.find(&step);
   if (notes != of_steps_.end()) notes->second->last = ++num_checks_;
   return launched;
+}
+
+absl::Status DataChecks::EarlierError(const RecordedChecks& recorded) {
+  return recorded.place_ == nullptr ? absl::OkStatus() : TakeEarlierError();
+}
+
+absl::Status DataChecks::TakeEarlierError() {
+  std::unique_ptr<Notes> found;
+  {
+    absl::MutexLock lock(&mutex_);
+    found = TakeFound();
+  }
+  if (found == nullptr) return absl::OkStatus();
+  const absl::Status status = Explained(*found);
+  Free(std::move(found));
+  return absl::Status(status.code(), absl::StrCat("an earlier step, which nobody waited for, has failed: ",
+                                                  status.message()));
+}
+
+void DataChecks::EndRecording(RecordedChecks& recorded) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = of_steps_.find(&recorded);
+  if (found == of_steps_.end()) return;
+  const Notes& notes = *found->second;
+  recorded.place_ = std::make_shared<RecordedChecks::Place>(
+      RecordedChecks::Place{.here = notes.here, .mirror = notes.mirror, .explains = notes.explains});
+  of_steps_.erase(found);
+}
+
+bool DataChecks::IsFree(const RecordedChecks& recorded) {
+  absl::MutexLock lock(&mutex_);
+  if (recorded.place_ == nullptr) return true;
+  LookForFound();
+  return !recorded.place_->is_in_use;
+}
+
+absl::Status DataChecks::Repeat(const PendingWork& step, const RecordedChecks& recorded,
+                                absl::FunctionRef<absl::Status()> launch) {
+  if (recorded.place_ == nullptr) return launch();
+  RecordedChecks::Place& place = *recorded.place_;
+  {
+    absl::MutexLock lock(&mutex_);
+    auto notes = std::make_unique<Notes>();
+    notes->here = place.here;
+    notes->mirror = place.mirror;
+    notes->explains = place.explains;
+    notes->recorded = recorded.place_;
+    place.is_in_use = true;
+    of_steps_[&step] = std::move(notes);
+  }
+  const absl::Status launched = launch();
+  absl::MutexLock lock(&mutex_);
+  const auto notes = of_steps_.find(&step);
+  if (launched.ok()) {
+    notes->second->last = ++num_checks_;
+  } else {
+    place.is_in_use = false;
+    of_steps_.erase(notes);
+  }
+  return launched;
+}
+
+void DataChecks::Forget(RecordedChecks& recorded) {
+  absl::MutexLock lock(&mutex_);
+  if (const auto found = of_steps_.find(&recorded); found != of_steps_.end()) {
+    AddFree(found->second->here, found->second->mirror);
+    of_steps_.erase(found);
+  }
+  const std::shared_ptr<RecordedChecks::Place> place = std::exchange(recorded.place_, nullptr);
+  if (place == nullptr) return;
+  place->is_forgotten = true;
+  if (!place->is_in_use) AddFree(place->here, place->mirror);
 }
 
 volatile DataError* DataChecks::NotesOf(const PendingWork* step) const {
@@ -103,14 +177,21 @@ bool DataChecks::IsFinal(const Notes& notes) const {
   return is_done.ok() && *is_done;
 }
 
-std::unique_ptr<DataChecks::Notes> DataChecks::TakeFound() {
+const DataChecks::Notes* DataChecks::LookForFound() {
   while (!over_.empty() && IsFinal(*over_.front())) {
-    std::unique_ptr<Notes> notes = std::move(over_.front());
+    const Notes& notes = *over_.front();
+    if (Read(notes).check != 0 && !notes.explains->empty()) return &notes;
+    FreeLocked(std::move(over_.front()));
     over_.pop_front();
-    if (Read(*notes).check != 0 && !notes->explains.empty()) return notes;
-    FreeLocked(std::move(notes));
   }
   return nullptr;
+}
+
+std::unique_ptr<DataChecks::Notes> DataChecks::TakeFound() {
+  if (LookForFound() == nullptr) return nullptr;
+  std::unique_ptr<Notes> found = std::move(over_.front());
+  over_.pop_front();
+  return found;
 }
 
 DataError DataChecks::Read(const Notes& notes) {
@@ -121,8 +202,8 @@ DataError DataChecks::Read(const Notes& notes) {
 
 absl::Status DataChecks::Explained(const Notes& notes) {
   const DataError found = Read(notes);
-  if (found.check == 0 || found.check > notes.explains.size()) return absl::OkStatus();
-  return notes.explains[found.check - 1](found);
+  if (found.check == 0 || found.check > notes.explains->size()) return absl::OkStatus();
+  return (*notes.explains)[found.check - 1](found);
 }
 
 void DataChecks::Free(std::unique_ptr<Notes> notes) {
@@ -138,10 +219,8 @@ void DataChecks::FreeLocked(std::unique_ptr<Notes> notes) {
     if (!stream_.Fill(here, 0, sizeof(DataError)).ok()) return;
     std::memset(const_cast<DataError*>(notes->mirror), 0, sizeof(DataError));
   }
-  auto free = std::make_unique<Notes>();
-  free->here = notes->here;
-  free->mirror = notes->mirror;
-  free_.push_back(std::move(free));
+  if (notes->recorded != nullptr) notes->recorded->is_in_use = false;
+  if (notes->recorded == nullptr || notes->recorded->is_forgotten) AddFree(notes->here, notes->mirror);
 }
 
 absl::Status DataChecks::ErrorOf(const PendingWork& step) {
@@ -164,7 +243,7 @@ absl::Status DataChecks::EndStep(const PendingWork& step, bool has_failed) {
     notes = std::move(found->second);
     of_steps_.erase(found);
     if (!IsFinal(*notes)) {
-      if (has_failed) notes->explains.clear();
+      if (has_failed) notes->explains = std::make_shared<std::vector<Explain>>();
       WEIR_ASSIGN_OR_RETURN(notes->end, stream_.Record());
       over_.push_back(std::move(notes));
       return absl::OkStatus();

@@ -36,7 +36,7 @@ class DataChecksTest : public ::testing::Test {
   }
 
   // A check that finds something of that kind; -1: nothing.
-  absl::Status Check(const Step& step, int kind, const std::string& text = "wrong") {
+  absl::Status Check(const PendingWork& step, int kind, const std::string& text = "wrong") {
     const auto explain = [text](const cuda::DataError& found) {
       return absl::InvalidArgumentError(
           absl::StrCat(text, " ", found.kinds[0], found.kinds[1], found.kinds[2], found.kinds[3]));
@@ -47,7 +47,7 @@ class DataChecksTest : public ::testing::Test {
     });
   }
   // A kernel of the step that says whether it would change anything.
-  void Heed(const Step& step) {
+  void Heed(const PendingWork& step) {
     volatile cuda::DataError* const notes = checks_.NotesOf(&step);
     const CudaArgument arguments[] = {{&notes, sizeof(notes)}};
     ASSERT_TRUE(api_.Launch({"heed", &heed_}, {}, arguments, stream_->handle()).ok());
@@ -140,6 +140,100 @@ TEST_F(DataChecksTest, ManyStepsMayBeOnTheirWay) {
     }
   }
   EXPECT_EQ(api_.num_calls("cudaHostAlloc"), 3);
+}
+
+class RecordedChecksTest : public DataChecksTest {
+ protected:
+  RecordedChecksTest() : capture_(*api_.CreateStream(0)) {}
+  ~RecordedChecksTest() override {
+    checks_.Forget(recorded_);
+    EXPECT_TRUE(api_.DestroyGraph(graph_).ok());
+    EXPECT_TRUE(api_.DestroyStream(capture_).ok());
+  }
+
+  // A check that finds what `found_` says when it runs, and a kernel that heeds it.
+  void Record() {
+    api_.SetKernel(&recorded_check_, [this](const RecordingCudaApi::Launched& launched) {
+      if (found_ >= 0) NoteDataError(launched.argument<cuda::DataErrorPlace>(0), found_);
+    });
+    ASSERT_TRUE(api_.BeginCapture(capture_).ok());
+    const auto explain = [](const cuda::DataError&) { return absl::InvalidArgumentError("recorded"); };
+    ASSERT_TRUE(checks_
+                    .Check(recorded_, explain,
+                           [&](const cuda::DataErrorPlace& place) {
+                             const CudaArgument argument = {&place, sizeof(place)};
+                             return api_.Launch({"check", &recorded_check_}, {}, {&argument, 1}, capture_);
+                           })
+                    .ok());
+    volatile cuda::DataError* const notes = checks_.NotesOf(&recorded_);
+    const CudaArgument argument = {&notes, sizeof(notes)};
+    ASSERT_TRUE(api_.Launch({"heed", &heed_}, {}, {&argument, 1}, capture_).ok());
+    checks_.EndRecording(recorded_);
+    graph_ = *api_.EndCapture(capture_);
+  }
+  absl::Status Repeat(const Step& step) {
+    return checks_.Repeat(step, recorded_, [&] { return api_.LaunchGraph(graph_, stream_->handle()); });
+  }
+
+  const CudaStreamHandle capture_;
+  CudaGraphHandle graph_;
+  RecordedChecks recorded_;
+  char recorded_check_ = 0;
+  int found_ = -1;
+};
+
+TEST_F(RecordedChecksTest, EachStepThatRepeatsThemHasItsOwnError) {
+  Record();
+  EXPECT_TRUE(checks_.IsFree(recorded_));
+  for (const int found : {-1, 2, -1, 0}) {
+    const Step step;
+    found_ = found;
+    ASSERT_TRUE(Repeat(step).ok());
+    EXPECT_FALSE(checks_.IsFree(recorded_));
+    EXPECT_EQ(Await(step), found < 0 ? absl::OkStatus() : absl::InvalidArgumentError("recorded"));
+    EXPECT_TRUE(checks_.IsFree(recorded_));
+  }
+  EXPECT_EQ(heeded_, (std::vector<bool>{false, true, false, true}));
+}
+
+TEST_F(RecordedChecksTest, WhatIsFoundLaterKeepsThemFromBeingRepeated) {
+  Record();
+  const Step first, second;
+  found_ = 1;
+  ASSERT_TRUE(Repeat(first).ok());
+  EXPECT_TRUE(checks_.EndStep(first, false).ok());
+  EXPECT_FALSE(checks_.IsFree(recorded_));
+  api_.RunAll();
+  EXPECT_FALSE(checks_.IsFree(recorded_));  // its error is to be said
+  EXPECT_EQ(checks_.EarlierError(recorded_).message(),
+            "an earlier step, which nobody waited for, has failed: recorded");
+  EXPECT_TRUE(checks_.IsFree(recorded_));
+  found_ = -1;
+  ASSERT_TRUE(Repeat(second).ok());
+  EXPECT_TRUE(Await(second).ok());
+}
+
+TEST_F(RecordedChecksTest, TheyMayBeForgottenWhileAStepRepeatsThem) {
+  Record();
+  const Step step;
+  found_ = 3;
+  ASSERT_TRUE(Repeat(step).ok());
+  checks_.Forget(recorded_);
+  EXPECT_EQ(Await(step).message(), "recorded");
+  // Their notes are somebody else's now.
+  const std::vector<Step> steps(256);
+  for (const Step& one : steps) ASSERT_TRUE(Check(one, -1).ok());
+  EXPECT_EQ(api_.num_calls("cudaHostAlloc"), 1);
+  for (const Step& one : steps) EXPECT_TRUE(Await(one).ok());
+}
+
+TEST_F(RecordedChecksTest, ALaunchThatFailsIsNone) {
+  Record();
+  const Step step;
+  api_.FailCall("cudaGraphLaunch", 1);
+  EXPECT_FALSE(Repeat(step).ok());
+  EXPECT_TRUE(checks_.IsFree(recorded_));
+  EXPECT_EQ(checks_.NotesOf(&step), nullptr);
 }
 
 }  // namespace

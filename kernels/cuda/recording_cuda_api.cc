@@ -34,6 +34,8 @@ const char* NameOf(int error) {
       return "cudaErrorIllegalAddress";
     case kCudaLaunchFailure:
       return "cudaErrorLaunchFailure";
+    case kCudaStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
     default:
       return "cudaErrorUnknown";
   }
@@ -174,6 +176,7 @@ void RecordingCudaApi::AddLeaks() {
       problems_.push_back(absl::StrCat("stream ", stream->number, " was never destroyed"));
   }
   if (!events_.empty()) problems_.push_back(absl::StrCat(events_.size(), " events were never destroyed"));
+  if (!graphs_.empty()) problems_.push_back(absl::StrCat(graphs_.size(), " graphs were never destroyed"));
 }
 
 std::vector<std::byte> RecordingCudaApi::Peek(const void* address, size_t num_bytes) {
@@ -332,6 +335,7 @@ absl::Status RecordingCudaApi::DestroyStream(CudaStreamHandle handle) {
   if (stream == nullptr)
     return Fail("cudaStreamDestroy", kCudaInvalidValue, "cudaStreamDestroy: no such stream");
   const absl::Status status = Begin("cudaStreamDestroy", handle.device, absl::StrCat(stream->number));
+  if (stream->is_capturing) problems_.push_back("a stream was destroyed in the middle of a capture");
   stream->is_destroyed = true;
   return status;
 }
@@ -343,6 +347,7 @@ absl::Status RecordingCudaApi::SynchronizeStream(CudaStreamHandle handle) {
     return Fail("cudaStreamSynchronize", kCudaInvalidValue, "cudaStreamSynchronize: no such stream");
   }
   WEIR_RETURN_IF_ERROR(Begin("cudaStreamSynchronize", handle.device, absl::StrCat(stream->number)));
+  WEIR_RETURN_IF_ERROR(RefuseWhileCapturing("cudaStreamSynchronize", *stream));
   Drain(stream, nullptr, 0);
   return absl::OkStatus();
 }
@@ -373,6 +378,7 @@ absl::Status RecordingCudaApi::RecordEvent(CudaEventHandle event_handle, CudaStr
                 "cudaEventRecord: no such event or stream on the device");
   }
   WEIR_RETURN_IF_ERROR(Begin("cudaEventRecord", stream->device, absl::StrCat("on stream ", stream->number)));
+  WEIR_RETURN_IF_ERROR(RefuseWhileCapturing("cudaEventRecord", *stream));
   Work work{.kind = Work::Kind::kRecord};
   work.generation = ++event->recorded;
   work.event = event;
@@ -389,6 +395,7 @@ absl::Status RecordingCudaApi::WaitForEvent(CudaStreamHandle stream_handle, Cuda
   }
   WEIR_RETURN_IF_ERROR(
       Begin("cudaStreamWaitEvent", stream->device, absl::StrCat("on stream ", stream->number)));
+  WEIR_RETURN_IF_ERROR(RefuseWhileCapturing("cudaStreamWaitEvent", *stream));
   if (event->recorded == 0) {
     problems_.push_back(
         absl::StrCat("stream ", stream->number, " waits for an event that was never recorded"));
@@ -438,7 +445,11 @@ absl::Status RecordingCudaApi::Copy(CudaCopy kind, void* to, const void* from, s
                 absl::StrCat("a copy ", NameOf(kind), " of ", num_bytes,
                              " bytes is not between pinned memory and the stream's device"));
   }
-  Poison(work.to, num_bytes);
+  if (stream->is_capturing && kind != CudaCopy::kOnDevice) {
+    return Fail("cudaMemcpyAsync", kCudaStreamCaptureUnsupported,
+                "a copy from or to the host was captured: it would find other bytes there later");
+  }
+  if (!stream->is_capturing) Poison(work.to, num_bytes);
   Enqueue(stream, std::move(work));
   return absl::OkStatus();
 }

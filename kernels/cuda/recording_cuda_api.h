@@ -7,6 +7,8 @@
 //   stream's order, and after what the stream waits for. Until then the destination of a copy is full of
 //   kPoison.
 // * Errors come when the test wants them, and a device can be lost for good.
+// * What is captured does not happen. A launch of the graph enqueues the same work once more, with the same
+//   arguments; what a capture must not have is a problem.
 // * What was not given back, host memory that is not pinned, and waits for events that nobody recorded are
 // problems;
 //   the destructor aborts on them unless the test has taken them (TakeProblems).
@@ -109,6 +111,10 @@ class RecordingCudaApi final : public CudaApi {
   absl::Status Fill(void* to, uint8_t value, size_t num_bytes, CudaStreamHandle stream) override;
   absl::Status Launch(const CudaFunction& function, const CudaGrid& grid,
                       absl::Span<const CudaArgument> arguments, CudaStreamHandle stream) override;
+  absl::Status BeginCapture(CudaStreamHandle stream) override;
+  absl::StatusOr<CudaGraphHandle> EndCapture(CudaStreamHandle stream) override;
+  absl::Status LaunchGraph(const CudaGraphHandle& graph, CudaStreamHandle stream) override;
+  absl::Status DestroyGraph(const CudaGraphHandle& graph) override;
   absl::Status LastError(int device) override;
 
  private:
@@ -139,12 +145,21 @@ class RecordingCudaApi final : public CudaApi {
     int device = 0;
     int number = 0;
     bool is_destroyed = false;
+    bool is_capturing = false;
     std::deque<Work> work;
+    std::vector<Work> captured;
+  };
+  struct Graph {
+    int device = 0;
+    std::vector<Work> work;
   };
 
   absl::Status Begin(const std::string& name, int device, const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Fail(const std::string& name, int error, const std::string& problem)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a stream that is captured must not do.
+  absl::Status RefuseWhileCapturing(const std::string& name, const Stream& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Stream* FindStream(CudaStreamHandle stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Event> FindEvent(CudaEventHandle event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -174,6 +189,7 @@ class RecordingCudaApi final : public CudaApi {
   std::map<uintptr_t, Block> blocks_ ABSL_GUARDED_BY(mutex_);
   std::map<void*, std::unique_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<void*, std::shared_ptr<Event>> events_ ABSL_GUARDED_BY(mutex_);
+  std::map<void*, Graph> graphs_ ABSL_GUARDED_BY(mutex_);
   std::map<const void*, HostKernel> kernels_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::map<int64_t, int>> failures_ ABSL_GUARDED_BY(mutex_);  // call -> number -> error
   std::map<std::string, int64_t> num_calls_ ABSL_GUARDED_BY(mutex_);

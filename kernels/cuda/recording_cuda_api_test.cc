@@ -152,6 +152,66 @@ TEST_F(RecordingCudaApiTest, AKernelIsRunOnTheHostWithItsArguments) {
   EXPECT_EQ(api_.launches().size(), 1u);
 }
 
+// What is captured happens as often as it is launched, with the arguments of the capture.
+TEST_F(RecordingCudaApiTest, ACaptureIsDoneAgainByEachLaunch) {
+  const CudaFunction function = {"add", &poison_};
+  api_.SetKernel(function.address, [](const RecordingCudaApi::Launched& launched) {
+    launched.argument<char*>(0)[0] += launched.argument<char>(1);
+  });
+  ASSERT_TRUE(CopyThere().ok());
+  api_.RunAll();
+  ASSERT_TRUE(api_.BeginCapture(other_).ok());
+  char value = 2;
+  const CudaArgument arguments[] = {{&device_, sizeof(device_)}, {&value, sizeof(value)}};
+  ASSERT_TRUE(api_.Fill(static_cast<char*>(device_) + 1, 'z', 1, other_).ok());
+  ASSERT_TRUE(api_.Launch(function, {}, arguments, other_).ok());
+  value = 5;
+  const absl::StatusOr<CudaGraphHandle> graph = api_.EndCapture(other_);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->num_nodes, 2);
+  EXPECT_EQ(api_.RunAll(), 0);
+  EXPECT_EQ(OnDevice(), all_a_);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(api_.LaunchGraph(*graph, stream_).ok());
+  EXPECT_EQ(OnDevice(), all_a_);
+  EXPECT_EQ(api_.num_pending(), 4);
+  EXPECT_THAT(api_.log(), Contains("cudaGraphLaunch 2 nodes on stream 1"));
+  EXPECT_TRUE(api_.DestroyGraph(*graph).ok());  // what was launched goes on
+  api_.RunAll();
+  EXPECT_EQ(OnDevice().substr(0, 3), "eza");
+  EXPECT_EQ(api_.launches().size(), 1u);
+}
+
+TEST_F(RecordingCudaApiTest, WhatACaptureMustNotHaveIsAProblem) {
+  const CudaEventHandle event = *api_.CreateEvent(0);
+  ASSERT_TRUE(api_.BeginCapture(stream_).ok());
+  for (const absl::Status& status :
+       {api_.SynchronizeStream(stream_), api_.RecordEvent(event, stream_), CopyThere()}) {
+    EXPECT_EQ(CudaErrorNumberOf(status), kCudaStreamCaptureUnsupported) << status;
+  }
+  EXPECT_THAT(
+      api_.TakeProblems(),
+      ::testing::IsSupersetOf({"cudaStreamSynchronize on a stream that is captured",
+                               "cudaEventRecord on a stream that is captured",
+                               "a copy from or to the host was captured: it would find other bytes there "
+                               "later"}));
+  const CudaGraphHandle graph = *api_.EndCapture(stream_);
+  EXPECT_THAT(api_.TakeProblems(), Contains("1 graphs were never destroyed"));
+  EXPECT_TRUE(api_.DestroyGraph(graph).ok());
+  EXPECT_FALSE(api_.LaunchGraph(graph, stream_).ok());
+  EXPECT_THAT(api_.TakeProblems(), Contains("cudaGraphLaunch: no such graph or stream"));
+  EXPECT_TRUE(api_.DestroyEvent(event).ok());
+}
+
+// A capture that fails has ended.
+TEST_F(RecordingCudaApiTest, ACaptureMayFailAtItsEnd) {
+  for (const char* const call : {"cudaStreamEndCapture", "cudaGraphInstantiate"}) {
+    ASSERT_TRUE(api_.BeginCapture(stream_).ok());
+    api_.FailCall(call, kCudaStreamCaptureUnsupported);
+    EXPECT_EQ(CudaErrorNumberOf(api_.EndCapture(stream_).status()), kCudaStreamCaptureUnsupported);
+    EXPECT_TRUE(api_.SynchronizeStream(stream_).ok());
+  }
+}
+
 TEST_F(RecordingCudaApiTest, GridsThatNoGpuRunsAreRefused) {
   const CudaFunction function = {"kernel", &poison_};
   EXPECT_FALSE(api_.Launch(function, {.blocks = {0, 1, 1}}, {}, stream_).ok());

@@ -92,6 +92,7 @@ void RecordingCudaApi::Unmap(std::map<uintptr_t, Block>::iterator block) {
 }
 
 void RecordingCudaApi::Enqueue(Stream* stream, Work work) {
+  if (stream->is_capturing) return stream->captured.push_back(std::move(work));
   stream->work.push_back(std::move(work));
   if (runs_at_once_) RunAllLocked();
 }

@@ -64,8 +64,8 @@ class Accumulate final : public CudaKernel {
   const char* const op_;
 };
 
-// The CPU's Assign, which hands the value over. Where it may have to be taken back, a tensor of its own takes
-// the variable's place, which becomes one or the other.
+// The CPU's Assign, which hands the value over. Where it may have to be taken back, or is recorded and the
+// variable must stay where it is, the variable's own tensor becomes the value; a new one if others read that.
 class Assign final : public CudaKernel {
  public:
   Assign(const KernelConstruction& construction, std::unique_ptr<Kernel> of_host)
@@ -74,24 +74,38 @@ class Assign final : public CudaKernel {
  private:
   absl::Status Enqueue(KernelContext& context) override {
     const volatile DataError* const notes = NotesOf(context);
-    if (notes == nullptr) return of_host_->Compute(context);
+    if (notes == nullptr && !device().is_recording()) return of_host_->Compute(context);
     WEIR_ASSIGN_OR_RETURN(const NamedVariable target, LookupVariable(context, 0));
     Variable& variable = *target.variable;
     const Tensor& value = context.input(1);
     Tensor old;
     {
       absl::MutexLock lock(&variable.mutex);
+      if (MayHold(variable.tensor, value) && variable.tensor.has_exclusive_buffer()) {
+        return Take(value, notes, variable.tensor);
+      }
       old = variable.tensor;
     }
+    if (device().is_recording()) return absl::AbortedError("a variable cannot be assigned where it is");
     WEIR_RETURN_IF_ERROR(of_host_->Compute(context));
-    const bool may_stay = old.is_valid() && old.shape() == value.shape() && IsPlainBytes(value.dtype());
-    if (!may_stay) return absl::OkStatus();
+    if (!MayHold(old, value)) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(Tensor next, Tensor::Allocate(value.dtype(), value.shape(), device().allocator()));
     WEIR_RETURN_IF_ERROR(LaunchChoose(stream(), kernels(), value, old, notes, next));
     absl::MutexLock lock(&variable.mutex);
     // Somebody else may have changed it by now.
     if (variable.tensor.data() == value.data()) variable.tensor = std::move(next);
     return absl::OkStatus();
+  }
+
+  static bool MayHold(const Tensor& tensor, const Tensor& value) {
+    return tensor.is_valid() && tensor.dtype() == value.dtype() && tensor.shape() == value.shape() &&
+           IsPlainBytes(value.dtype());
+  }
+
+  absl::Status Take(const Tensor& value, const volatile DataError* notes, Tensor& tensor) {
+    if (notes != nullptr) return LaunchChoose(stream(), kernels(), value, tensor, notes, tensor);
+    if (value.num_bytes() == 0) return absl::OkStatus();
+    return stream().Copy(CudaCopy::kOnDevice, tensor.data(), value.data(), value.num_bytes());
   }
 
   const std::unique_ptr<Kernel> of_host_;

@@ -81,6 +81,7 @@ class ProgramCompiler {
     if (!has_flow_) AddStateOrder();
     LinkSuccessors();
     FillLoops();
+    if (program_->is_static_ && has_own_memory_) MakeRecordingPlan();
     return std::unique_ptr<const Program>(std::move(program_));
   }
 
@@ -377,6 +378,21 @@ class ProgramCompiler {
     std::optional<std::vector<std::vector<int32_t>>> order = FindStateOrder(accesses, program_->slot_writer_);
     program_->may_overlap_ = order.has_value();
     if (order) state_order_ = *std::move(order);
+  }
+
+  void MakeRecordingPlan() {
+    std::vector<PlannedInstruction> planned;
+    for (size_t i = 0; i < program_->instructions_.size(); ++i) {
+      const Instruction& at = program_->instructions_[i];
+      const Node& node = *emitted_[i];
+      planned.push_back({.node = &node,
+                         .kernel = at.kernel,
+                         .kinds = at.kernel != nullptr ? KindsOf(node) : ArgumentKinds(),
+                         .inputs = InputsOf(at)});
+    }
+    std::vector<int32_t> arguments;
+    for (const Program::Binding& argument : program_->args_) arguments.push_back(argument.slot);
+    program_->recording_plan_ = PlanRecording(planned, arguments, next_slot_);
   }
 
   void LinkSuccessors() {

@@ -31,6 +31,7 @@
 #include "kernels/kernel_registry.h"
 #include "kernels/memory_kind.h"
 #include "kernels/node_error.h"
+#include "session/executor/recording_plan.h"
 #include "session/executor/update_ledger.h"
 
 namespace weir {
@@ -134,6 +135,10 @@ class Program {
   const Successor* successors() const { return successors_.data(); }
   absl::Span<const ProgramLoop> loops() const { return loops_; }
   bool has_updates() const { return has_updates_; }
+  // Null for a program that cannot be recorded, and on devices whose memory is the host's.
+  const RecordingPlan* recording_plan() const {
+    return recording_plan_.parts.empty() || !recording_plan_.why_not.empty() ? nullptr : &recording_plan_;
+  }
   // Instructions and loops outside of all loops.
   int num_parts() const { return num_parts_; }
   // The Merge's inputs that the instruction gives it.
@@ -184,6 +189,7 @@ class Program {
   std::vector<std::string> result_names_;
   std::vector<std::pair<int32_t, Tensor>> constants_;
   std::vector<int32_t> slot_readers_;
+  RecordingPlan recording_plan_;
 };
 
 // True for the nodes that a program turns into slots and order, or runs itself (_Arg, _Retval, Const,

@@ -13,11 +13,6 @@ namespace {
 constexpr char kHandleOp[] = "VarHandleOp";
 constexpr char kReadOp[] = "ReadVariableOp";
 
-bool OnlyReads(const std::string& op) {
-  return op == kReadOp || op == "ResourceGather" || op == "ResourceGatherNd" || op == "VariableShape" ||
-         op == "VarIsInitializedOp";
-}
-
 // What a handle stands for. Two nodes may share a variable by its name.
 std::string KeyOf(const Node& handle) {
   const auto text = [&handle](absl::string_view attr) {
@@ -71,7 +66,7 @@ class StateOrder {
       }
       if (writer < 0 || instructions_[writer].node->op_name() != kHandleOp) return false;
       has_handle = true;
-      Touch(&states_[KeyOf(*instructions_[writer].node)], i, !OnlyReads(op));
+      Touch(&states_[KeyOf(*instructions_[writer].node)], i, !OnlyReadsVariable(op));
     }
     const bool is_random = at.node->FindAttr("seed") != nullptr;
     if (at.node->op().is_stateful() && !has_handle && !is_random) Touch(&world_, i, true);
@@ -108,6 +103,11 @@ class StateOrder {
 };
 
 }  // namespace
+
+bool OnlyReadsVariable(absl::string_view op) {
+  return op == kReadOp || op == "ResourceGather" || op == "ResourceGatherNd" || op == "VariableShape" ||
+         op == "VarIsInitializedOp";
+}
 
 std::optional<std::vector<std::vector<int32_t>>> FindStateOrder(absl::Span<const StateAccess> instructions,
                                                                 absl::Span<const int32_t> writers) {

@@ -11,10 +11,14 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "graph/node.h"
 
 namespace weir {
+
+// Whether the op leaves variables as they are.
+bool OnlyReadsVariable(absl::string_view op);
 
 // One instruction, as far as it matters here.
 struct StateAccess {

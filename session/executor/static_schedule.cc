@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/process_clock.h"
+#include "session/executor/recorded_runs.h"
 
 namespace weir {
 namespace {
@@ -85,11 +86,15 @@ absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, cons
   return status;
 }
 
+absl::Status StaticActivation::RunProgram() {
+  if (trace() != nullptr) return RunStaticSchedule(program_, frame_, step_, deadline_, *trace());
+  if (recorded_ != nullptr) return recorded_->Run(frame_, step_, deadline_);
+  return RunStaticSchedule(program_, frame_, step_, deadline_, overlap_);
+}
+
 bool StaticActivation::Run(int64_t) {
   const int64_t begin = absl::GetCurrentTimeNanos();
-  const absl::Status status = trace() == nullptr
-                                  ? RunStaticSchedule(program_, frame_, step_, deadline_, overlap_)
-                                  : RunStaticSchedule(program_, frame_, step_, deadline_, *trace());
+  const absl::Status status = RunProgram();
   cost_.Add(absl::GetCurrentTimeNanos() - begin);
   CallDone(status);
   return false;

@@ -12,6 +12,8 @@
 
 namespace weir {
 
+class RecordedRuns;
+
 // Sets the result slots of the frame and empties all others but constants'; after an error, every one but
 // constants'. Returns the first kernel's error, annotated; the cancellation's reason; or DeadlineExceeded,
 // naming the next node. The calling thread must have the frame to itself. Precondition: program.is_static(),
@@ -30,13 +32,17 @@ absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, cons
 // The same as an Activation, for a program that is one of several of a step.
 class StaticActivation final : public Activation {
  public:
+  // `recorded`: the program's, borrowed; null where it is not recorded.
   StaticActivation(const Program& program, ProgramFrame& frame, const StepContext& step, ProgramCost& cost,
-                   Overlap& overlap)
-      : Activation(program, frame, step, cost), overlap_(overlap) {}
+                   Overlap& overlap, RecordedRuns* recorded = nullptr)
+      : Activation(program, frame, step, cost), overlap_(overlap), recorded_(recorded) {}
   bool Run(int64_t budget) override;
 
  private:
+  absl::Status RunProgram();
+
   Overlap& overlap_;
+  RecordedRuns* const recorded_;
 };
 
 // Whether instruction `next`, the `count`-th of the step, should still run: the cancellation's reason, or

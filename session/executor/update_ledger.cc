@@ -95,6 +95,40 @@ absl::Status UpdateLedger::Attempt::Apply(uint64_t key, bool repeats, absl::Func
   return status;
 }
 
+absl::StatusOr<bool> UpdateLedger::Attempt::ApplyAll(absl::Span<const uint64_t> keys,
+                                                     absl::FunctionRef<absl::Status()> run) {
+  absl::ReaderMutexLock no_restore(&ledger_->restore_mutex_);
+  if (ledger_->era_ != era_) {
+    return absl::AbortedError("the variables were restored after the step had begun");
+  }
+  {
+    absl::MutexLock lock(&writer_->mutex);
+    const auto step = writer_->steps.find(number_);
+    if (step == writer_->steps.end()) {
+      return absl::AbortedError(absl::StrCat("step ", number_, " of its training loop is over"));
+    }
+    Marks& marks = step->second;
+    const auto has_begun = [&marks](uint64_t key) {
+      const auto mark = marks.find(key);
+      return mark != marks.end() && (mark->second.is_under_way || mark->second.num_applied > 0);
+    };
+    if (std::any_of(keys.begin(), keys.end(), has_begun)) return false;
+    for (const uint64_t key : keys) {
+      const auto [mark, is_new] = marks.try_emplace(key);
+      if (is_new) ++writer_->num_marks;
+      mark->second.is_under_way = true;
+    }
+  }
+  const absl::Status status = run();
+  absl::MutexLock lock(&writer_->mutex);
+  const auto step = writer_->steps.find(number_);  // it may have been settled meanwhile
+  if (step != writer_->steps.end()) {
+    for (const uint64_t key : keys) step->second[key] = {.num_applied = status.ok() ? 1 : 0};
+  }
+  if (!status.ok()) return status;
+  return true;
+}
+
 absl::StatusOr<UpdateLedger::Attempt> UpdateLedger::BeginStep(const LogicalStep& step) {
   Attempt attempt;
   attempt.ledger_ = this;

@@ -39,6 +39,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "graph/node.h"
 #include "session/executor/applied_updates.h"
 #include "session/executor/logical_step.h"
@@ -93,6 +94,10 @@ class UpdateLedger {
     // Aborted (the step is settled, the variables were restored since it began, or another attempt is just
     // applying the update).
     absl::Status Apply(uint64_t key, bool repeats, absl::FunctionRef<absl::Status()> run);
+
+    // The same for many at once, outside of loops: `run` applies all of them, or none and gives an error.
+    // False, and nothing was done, when some have been applied, or are just being: then each is for Apply.
+    absl::StatusOr<bool> ApplyAll(absl::Span<const uint64_t> keys, absl::FunctionRef<absl::Status()> run);
 
    private:
     friend class UpdateLedger;

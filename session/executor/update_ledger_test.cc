@@ -46,6 +46,45 @@ TEST_F(UpdateLedgerTest, ASecondAttemptDoesWhatIsLeft) {
   EXPECT_EQ(num_applied_, 2);
 }
 
+TEST_F(UpdateLedgerTest, ManyAreAppliedAtOnceOrNone) {
+  const uint64_t updates[] = {kUpdate, kUpdate + 1, kUpdate + 2};
+  UpdateLedger::Attempt first = Begin(1), second = Begin(1), third = Begin(1);
+  const auto apply = [this](UpdateLedger::Attempt& attempt, absl::Span<const uint64_t> keys,
+                            const absl::Status& status = absl::OkStatus()) {
+    return attempt.ApplyAll(keys, [&] {
+      num_applied_ += 10;
+      return status;
+    });
+  };
+  EXPECT_EQ(apply(first, updates, absl::InternalError("no")).status(), absl::InternalError("no"));
+  EXPECT_EQ(num_applied_, 10);
+  EXPECT_TRUE(*apply(first, absl::MakeConstSpan(updates).first(2)));
+  EXPECT_EQ(num_applied_, 20);
+  // One is left: it is for Apply.
+  EXPECT_FALSE(*apply(second, updates));
+  EXPECT_EQ(num_applied_, 20);
+  for (const uint64_t update : updates) EXPECT_TRUE(Count(second, update).ok());
+  EXPECT_EQ(num_applied_, 21);
+  EXPECT_FALSE(*apply(third, absl::MakeConstSpan(updates).last(1)));
+}
+
+TEST_F(UpdateLedgerTest, ManyAreNotAppliedWhileOneIsJustApplied) {
+  const uint64_t updates[] = {kUpdate, kUpdate + 1};
+  UpdateLedger::Attempt first = Begin(1), second = Begin(1);
+  const auto outer = first.ApplyAll(updates, [&] {
+    absl::Status inner;
+    std::thread other([&] {
+      EXPECT_FALSE(*second.ApplyAll(updates, [] { return absl::OkStatus(); }));
+      inner = Count(second, kUpdate + 1);
+    });
+    other.join();
+    EXPECT_TRUE(absl::IsAborted(inner)) << inner;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(*outer);
+  EXPECT_EQ(num_applied_, 0);
+}
+
 TEST_F(UpdateLedgerTest, StepsAndWritersAreToldApart) {
   UpdateLedger::Attempt one = Begin(1), two = Begin(2), other = Begin(1, 0, kWriter + 1);
   for (UpdateLedger::Attempt* attempt : {&one, &two, &other}) EXPECT_TRUE(Count(*attempt).ok());

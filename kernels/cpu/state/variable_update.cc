@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/recorder.h"
 
 namespace weir {
 
@@ -56,6 +57,11 @@ VariableLocks::~VariableLocks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 absl::StatusOr<Tensor> TensorToWrite(const Variable& variable, Device& device) {
   const Tensor& now = variable.tensor;
   if (now.has_exclusive_buffer()) return now;
+  // Recorded work finds the variable where it is, or not at all.
+  if (const auto* const recordable = dynamic_cast<const Recordable*>(&device);
+      recordable != nullptr && recordable->is_recording()) {
+    return absl::AbortedError("somebody else reads a variable that is updated");
+  }
   return Tensor::Allocate(now.dtype(), now.shape(),
                           IsPlainBytes(now.dtype()) ? device.allocator() : device.host_allocator());
 }
