@@ -436,12 +436,15 @@ absl::Status FunctionExpansion::AddLoop(const NodeDef& call, const CallInputs& i
     outputs.push_back(Part(call, absl::StrCat("exit_", i)));
     WEIR_RETURN_IF_ERROR(Add(call, "Exit", outputs.back(), {Port(variable.choice, 0)}, {}, variable.type));
   }
-  // A call without results is over when its loop is. A loop with effects runs also for the sake of a result
-  // that it hands on unchanged: in TensorFlow that is there when the condition has ended the loop.
-  const bool has_effects = condition.body.has_effects || body.body.has_effects;
-  // What is handed on unchanged is there without the loop: in an outer loop also in its last iteration.
+  // A call without results is over when its loop is. A loop runs also for the sake of a result that it hands
+  // on unchanged: as in TensorFlow that is there when the condition has ended the loop, with all that leads
+  // to it. What is handed on unchanged is there without the loop: in an outer loop also in its last
+  // iteration.
   std::vector<std::string> after = inputs.control;
-  if (outputs.size() == first_result || has_effects) {
+  const bool hands_on =
+      std::any_of(variables.begin() + static_cast<std::ptrdiff_t>(first_result), variables.end(),
+                  [](const LoopVariable& one) { return one.is_invariant; });
+  if (outputs.size() == first_result || hands_on) {
     after.push_back(Part(call, absl::StrCat("exit_", first)));
   }
   return AddResult(call, {outputs.begin() + first_result, outputs.end()},

@@ -150,7 +150,7 @@ absl::StatusOr<GraphDef> FunctionExpansion::Expanded() {
   for (const NodeDef& node : def_.node()) {
     const int begin = expanded_.node_size();
     const int64_t held_bytes = held_bytes_;
-    absl::Status status = Expand(IsCall(node) ? AwaitingEffects(node, effects) : node);
+    absl::Status status = Expand(AwaitsEffects(node) ? AwaitingEffects(node, effects) : node);
     if (!refusal_.ok()) return refusal_;
     if (status.ok()) continue;
     // Calls that failed are counted all the same: what an import costs is bounded.
@@ -178,6 +178,14 @@ absl::flat_hash_set<std::string> FunctionExpansion::NodesAfterEffects() const {
   }
   AddNodesAfterEffects(library_, def_.node(), &after);
   return after;
+}
+
+// As in TensorFlow, of which this is measured: one without effects is needed for its results alone, and of
+// these each needs what it is made of. So is an If or a Case. A loop needs all that its condition needs.
+bool FunctionExpansion::AwaitsEffects(const NodeDef& node) const {
+  const CallKind kind = KindOfCall(node.op());
+  return (kind == CallKind::kCall || kind == CallKind::kNone) && IsCall(node) &&
+         library_.HasEffects(node.op());
 }
 
 // As one node would, it runs after all that leads to it, also where its function does not use an argument.
@@ -345,7 +353,7 @@ absl::StatusOr<FunctionExpansion::Results> FunctionExpansion::AddBody(const Func
     is_conditional_ = is_conditional_ || IsControlFlow(node.op());
   }
   for (const NodeDef& node : body.nodes) {
-    const bool awaits = body.has_effects && IsCall(node);
+    const bool awaits = body.has_effects && AwaitsEffects(node);
     WEIR_RETURN_IF_ERROR(AddBodyNode(awaits ? AwaitingEffects(node, after_effects) : node, region, names));
   }
   Results results;

@@ -19,7 +19,8 @@
 // * Nodes that have no argument among their inputs run after the call's control inputs and, in branches and
 //   loops, after an argument, so a call in a branch that is not taken does nothing. A node after which they
 //   can run stands for an argument that is a variable's handle.
-// * A call waits for nodes with effects that lead to its arguments, whether its function uses these or not.
+// * A call with effects waits for nodes with effects that lead to its arguments, whether its function uses
+//   these or not.
 // * A call in a v1 loop into which a constant Enter leads waits for all of its inputs: that value is there in
 //   the iteration whose condition is false, too.
 // * A value that a loop hands on unchanged is led in once. A variable's handle is never switched.
@@ -99,6 +100,8 @@ class FunctionExpansion {
   bool IsCall(const tensorflow::NodeDef& node) const;
   // The nodes of the GraphDef, and of the graph, that have effects or run after some.
   absl::flat_hash_set<std::string> NodesAfterEffects() const;
+  // Whether it is the call of a function with effects.
+  bool AwaitsEffects(const tensorflow::NodeDef& node) const;
   // The call, with control edges from those that it takes a value of.
   static tensorflow::NodeDef AwaitingEffects(tensorflow::NodeDef call,
                                              const absl::flat_hash_set<std::string>& after_effects);

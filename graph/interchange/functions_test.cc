@@ -201,7 +201,7 @@ TEST(FunctionsTest, ALoopLeadsWhatDoesNotChangeInOnce) {
   const auto graph = FromText(absl::StrCat(
       kPlaceholder, Node("loop", "While", {"x", "x"}, Calls("cond", "c") + Calls("body", "b")), loop));
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_THAT(Inputs(**graph, "loop"), ElementsAre("loop/_exit_0:0", "x:0"));
+  EXPECT_THAT(Inputs(**graph, "loop"), ElementsAre("loop/_exit_0:0", "x:0", "^loop/_exit_0"));
   EXPECT_THAT(Inputs(**graph, "loop/_merge_0"), ElementsAre("loop/_enter_0:0", "loop/_next_0:0"));
   EXPECT_THAT(Inputs(**graph, "loop/_cond/less"), ElementsAre("loop/_merge_0:0", "loop/_enter_1:0"));
   // Its inputs are there in every iteration, also when the condition is false.
@@ -284,45 +284,46 @@ TEST(FunctionsTest, TheResultsOfALoopWaitForWhatComesBeforeIt) {
   EXPECT_THAT(Inputs(**graph, "loop"), testing::Contains("^before"));
 }
 
-// Also when only what a loop hands on unchanged is asked for.
-TEST(FunctionsTest, LoopsWithEffectsRunToTheirEndWhicheverResultIsUsed) {
-  const auto loop = [](absl::string_view of_condition, absl::string_view of_body) {
-    const std::string arguments =
-        "input_arg { name: 'i' type: DT_FLOAT } input_arg { name: 'n' type: DT_FLOAT } ";
+// In TensorFlow it is there when the condition has ended the loop, with all that leads to that.
+TEST(FunctionsTest, WhatALoopHandsOnUnchangedIsThereWhenTheLoopHasEnded) {
+  const std::string arguments =
+      "input_arg { name: 'i' type: DT_FLOAT } input_arg { name: 'n' type: DT_FLOAT } ";
+  const auto loop = [&](absl::string_view handed_on) {
     return FromText(absl::StrCat(
         kPlaceholder, Node("loop", "While", {"x", "x"}, Calls("cond", "c") + Calls("body", "b")),
         "library { function { signature { name: 'c' ", arguments,
         "output_arg { name: 'r' type: DT_BOOL } } ret { key: 'r' value: 'less:z:0' } ",
-        Body("less", "Less", {"i", "n"}), of_condition, "} function { signature { name: 'b' ", arguments,
+        Body("less", "Less", {"i", "n"}), "} function { signature { name: 'b' ", arguments,
         "output_arg { name: 'j' type: DT_FLOAT } output_arg { name: 'm' type: DT_FLOAT } } ret { key: 'j' "
-        "value: 'add:z:0' } ret { key: 'm' value: 'n' } ",
-        Body("add", "Add", {"i", "n"}), of_body, "} }"));
+        "value: 'add:z:0' } ret { key: 'm' value: '",
+        handed_on, "' } ", Body("add", "Add", {"i", "n"}), "} }"));
   };
-  const std::string printed = Body("print", "Print", {"i"});
-  const std::string effect = printed + "control_ret { key: 'done' value: 'print' } ";
-  using Texts = std::pair<std::string, std::string>;
-  // Without a control result it may lead to what the condition needs.
-  for (const auto& [of_condition, of_body] : {Texts{"", effect}, Texts{effect, ""}, Texts{"", printed}}) {
-    const auto graph = loop(of_condition, of_body);
-    ASSERT_TRUE(graph.ok()) << graph.status();
-    EXPECT_THAT(Inputs(**graph, "loop"), ElementsAre("loop/_exit_0:0", "x:0", "^loop/_exit_0"));
-  }
-  const auto pure = loop("", "");
-  ASSERT_TRUE(pure.ok()) << pure.status();
-  EXPECT_THAT(Inputs(**pure, "loop"), ElementsAre("loop/_exit_0:0", "x:0"));
+  const auto with_one = loop("n");
+  ASSERT_TRUE(with_one.ok()) << with_one.status();
+  EXPECT_THAT(Inputs(**with_one, "loop"), ElementsAre("loop/_exit_0:0", "x:0", "^loop/_exit_0"));
+  const auto without = loop("add:z:0");
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_THAT(Inputs(**without, "loop"), ElementsAre("loop/_exit_0:0", "loop/_exit_1:0"));
 }
 
 // Also where the function does not use the argument: as an op it would.
 TEST(FunctionsTest, ACallWaitsForEffectsThatLeadToItsArguments) {
-  const auto graph = FromText(absl::StrCat(
-      kPlaceholder, Node("printed", "Print", {"x"}), Node("given", "Identity", {"printed"}),
-      Node("call", "f", {"given", "x"}, ""), Node("outer", "g", {"x"}, ""), Node("pure", "f", {"x", "x"}, ""),
-      Function("f", {"a", "b"}, "b", ""),
-      Function("g", {"a"}, "c:r:0", Body("p", "Print", {"a"}) + Body("c", "f", {"p:z:0", "a"}, ""))));
+  const std::string calls = Calls("f", "f");
+  const auto graph = FromText(
+      absl::StrCat(kPlaceholder, Node("printed", "Print", {"x"}), Node("given", "Identity", {"printed"}),
+                   Node("call", "StatefulPartitionedCall", {"given", "x"}, calls),
+                   Node("outer", "g", {"x"}, ""), Node("pure", "StatefulPartitionedCall", {"x", "x"}, calls),
+                   Node("stateless", "f", {"given", "x"}, ""), Function("f", {"a", "b"}, "b", ""),
+                   Function("g", {"a"}, "c:output:0",
+                            Body("p", "Print", {"a"}) +
+                                Body("c", "StatefulPartitionedCall", {"p:z:0", "a"},
+                                     calls + "attr { key: 'Tout' value { list { type: DT_FLOAT } } }"))));
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_THAT(Inputs(**graph, "call"), ElementsAre("call/_argument_1:0", "^given"));
   EXPECT_THAT(Inputs(**graph, "outer/_call/c"), testing::Contains("^outer/_call/p"));
   EXPECT_THAT(Inputs(**graph, "pure"), ElementsAre("pure/_argument_1:0"));
+  // Its result needs no more than what it is made of, as in TensorFlow.
+  EXPECT_THAT(Inputs(**graph, "stateless"), ElementsAre("stateless/_argument_1:0"));
 }
 
 // As in TensorFlow: automatic control dependencies make what must run a control result.
