@@ -22,7 +22,12 @@ def check(server, seeds):
 
 
 def test_fixed_seeds(server):
-    check(server, range(1, 101))
+    check(server, range(1, 26))
+
+
+def test_seeds_that_were_bad(server):
+    """Updates that were left out, made once too often, or made where TensorFlow makes none; a graph that was refused."""
+    check(server, [29, 36, 79, 83, 102, 103, 137])
 
 
 if __name__ == "__main__":
