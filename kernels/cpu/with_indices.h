@@ -1,4 +1,4 @@
-// Loops over indices of int32 or int64, whose type is chosen once and not for each.
+// Loops over indices of int16, int32 or int64, whose type is chosen once and not for each.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 
 namespace weir {
 
-// use(elements) with a pointer to the tensor's elements. Precondition: it is of int32 or int64.
+// use(elements) with a pointer to the tensor's elements. Precondition: it is of int16, int32 or int64.
 template <typename Use>
 auto WithIndices(const Tensor& tensor, const Use& use) {
-  return tensor.dtype() == DType::kInt64 ? use(tensor.flat<int64_t>().data())
-                                         : use(tensor.flat<int32_t>().data());
+  if (tensor.dtype() == DType::kInt64) return use(tensor.flat<int64_t>().data());
+  if (tensor.dtype() == DType::kInt16) return use(tensor.flat<int16_t>().data());
+  return use(tensor.flat<int32_t>().data());
 }
 
 }  // namespace weir
