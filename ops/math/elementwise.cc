@@ -118,9 +118,9 @@ std::vector<OpDef> ElementwiseOps() {
              }),
       Binary("TruncateDiv", "Gives x / y rounded towards zero.", NotDifferentiable),
       Binary("TruncateMod", "Gives the remainder of x / y rounded towards zero, which has the sign of x.",
-             GradientMissing),
+             NotDifferentiable),
       Binary("Mod", "Gives the remainder of x / y rounded towards zero, which has the sign of x.",
-             GradientMissing),
+             NotDifferentiable),
       Binary("Xdivy", "Gives x / y, and 0 where x is 0 whatever y is.",
              [](GradientContext& g) -> Status {
                WEIR_RETURN_IF_ERROR(CheckReal(g));
