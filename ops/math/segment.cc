@@ -250,11 +250,11 @@ std::vector<OpDef> SegmentOps() {
   add("SparseSegmentSqrtNWithNumSegments", "Like SparseSegmentSqrtN, with zeros up to num_segments.",
       SparseShapeOfCount, SparseGradient<kSqrtNGrad>);
   add("SparseSegmentSumGrad", "Gives the gradient of the data of SparseSegmentSum.", SparseShapeOfCount,
-      GradientMissing);
+      NotDifferentiable);
   add("SparseSegmentMeanGrad", "Gives the gradient of the data of SparseSegmentMean.", SparseShapeOfCount,
-      GradientMissing);
+      NotDifferentiable);
   add("SparseSegmentSqrtNGrad", "Gives the gradient of the data of SparseSegmentSqrtN.", SparseShapeOfCount,
-      GradientMissing);
+      NotDifferentiable);
   return ops;
 }
 

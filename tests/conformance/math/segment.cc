@@ -253,9 +253,6 @@ void AddSegmentRecords(Suite& suite) {
     AddSparse(suite, "SparseSegmentMean" + end, kReals, Mean, has_count);
     AddSparse(suite, "SparseSegmentSqrtN" + end, kReals, SqrtN, has_count);
   }
-  for (const char* op : {"SparseSegmentSumGrad", "SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad"}) {
-    suite.Op(op).NoGradient();
-  }
   AddSparseGrad(suite, "SparseSegmentSumGrad", Sum);
   AddSparseGrad(suite, "SparseSegmentMeanGrad", Mean);
   AddSparseGrad(suite, "SparseSegmentSqrtNGrad", SqrtN);
