@@ -19,16 +19,16 @@
 // and the hook forms the group again and waits for the lost rank to be started again (`weir launch
 // --restarts`). Then all take the variables of the rank that has done the most steps: a survivor, so that
 // nothing is lost but the step under way. (Survivors that all wait in Join have updated nothing since; what
-// the others have trained alone is lost with the last of them.) There is no commit() as in Horovod: a step updates nothing before
-// all of its gradients have been averaged. Each rank then tries the call of its session again that has failed
-// (Run, or RunStepFn with all of its steps), and what a step of it has updated before is not updated again.
-// A rank whose call failed, but was done by others with what this rank had put in, does not do it again: its
-// steps give the fetches, computed on the variables that are there then, without running targets, those of
-// hooks neither; an AllReduce among them gives what this rank puts in, and a Join the rank whose variables
-// these are. Where a fetch needs a target, an update or another collective, the process ends with Aborted
-// (exit code 160) and must be started again. A rank that is started again begins with the call that the
-// others try again; where it has restored a checkpoint of a later step than theirs, they leave out their call
-// and begin the next one with it.
+// the others have trained alone is lost with the last of them.) There is no commit() as in Horovod: a step
+// updates nothing before all of its gradients have been averaged. Each rank then tries the call of its
+// session again that has failed (Run, or RunStepFn with all of its steps), and what a step of it has updated
+// before is not updated again. A rank whose call failed, but was done by others with what this rank had put
+// in, does not do it again: its steps give the fetches, computed on the variables that are there then,
+// without running targets, those of hooks neither; an AllReduce among them gives what this rank puts in, and
+// a Join the rank whose variables these are. Where a fetch needs a target, an update or another collective,
+// the process ends with Aborted (exit code 160) and must be started again. A rank that is started again
+// begins with the call that the others try again; where it has restored a checkpoint of a later step than
+// theirs, they leave out their call and begin the next one with it.
 //
 // So that calls can be told from one another, each call that updates variables meets the other ranks in it:
 // one that only counts, beside them, may be done twice by a rank that was behind. When a turn of the training

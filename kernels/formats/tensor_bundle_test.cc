@@ -70,9 +70,9 @@ TEST(SortedTableTest, HighlyCompressibleBlocksAreRead) {
 TEST(SortedTableTest, ManyEntriesInASmallFileAreRefused) {
   std::vector<SortedTable::Entry> entries;
   for (int i = 0; i < 1'000'000; ++i) {
-    entries.push_back({std::string{static_cast<char>(i >> 16), static_cast<char>(i >> 8 & 255),
-                                   static_cast<char>(i & 255)},
-                       ""});
+    entries.push_back(
+        {std::string{static_cast<char>(i >> 16), static_cast<char>(i >> 8 & 255), static_cast<char>(i & 255)},
+         ""});
   }
   const std::string file = TableOf(entries, {.block_bytes = 1 << 23, .use_snappy = true});
   EXPECT_LT(file.size(), 1'000'000u);
