@@ -123,7 +123,7 @@ std::vector<OpDef> LinearEquationsOps() {
            "Gives square matrices as products of a lower and an upper triangular one, both in `lu`, after "
            "their rows are put into the order `p`.",
        .infer_shapes = LuShape,
-       .gradient = GradientMissing},
+       .gradient = NotDifferentiable},
       {.name = "MatrixDeterminant",
        .summary = "Gives the determinants of square matrices.",
        .infer_shapes = BatchShape,

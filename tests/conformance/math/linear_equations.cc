@@ -353,7 +353,6 @@ void AddLinearEquationsRecords(Suite& suite) {
   AddInverseAndSolve(suite);
   Square(suite, "MatrixDeterminant", Determinant).Call({Make(D::kFloat32, {2, 2}, {0, 1, 1, 0})});
   Square(suite, "LogMatrixDeterminant", LogDeterminant).Call({Make(D::kFloat64, {2, 2}, {0, 1, 1, 0})});
-  suite.Op("Lu").NoGradient();
   OpRecord& lu = Square(suite, "Lu", Lu);
   lu.Tolerance(2e-5).Call({Regular(D::kFloat32, {3, 3})}, {{"output_idx_type", D::kInt64}});
   lu.Hostile({Singular()}, "Input is not invertible.").Hostile({Broken()}, "Input is not invertible.");
