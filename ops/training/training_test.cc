@@ -141,7 +141,7 @@ TEST(AdamTest, PowersAreFloatsAndAreReadAfterTheUpdates) {
 }
 
 // Two losses that are minimized in turn share what the optimizer remembers of a variable.
-TEST(OptimizerTest, ASecondMinimizeHasTheSlotsOfTheFirst) {
+TEST(SharedSlotsTest, ASecondMinimizeHasTheSlotsOfTheFirst) {
   GraphBuilder g(StandardOps());
   const ModelVariable w = MakeVariable(g, "w", DType::kFloat32, {2}, initializers::Zeros());
   Adam adam(0.1);
