@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/collectives/rank_group.h"
 #include "distributed/collectives/schedule.h"
@@ -136,6 +137,11 @@ class BroadcastVariables final : public Hook {
       copies_.push_back(copy);
     }
     schedule_ = ScheduleOf(g.graph(), group_key_);
+    // They travel by their place among them.
+    for (const Copy& copy : copies_) {
+      schedule_.push_back(absl::StrCat("variable '", absl::CEscape(copy.variable.name), "', ",
+                                       TypeString(copy.variable.dtype, copy.variable.shape)));
+    }
     return g.status();
   }
 
@@ -179,6 +185,7 @@ class BroadcastVariables final : public Hook {
   // A call that others have done is not done again by this rank.
   bool HasDoneLostCall(bool) const override { return is_behind_; }
   bool OwnsVariables() const override { return true; }
+  bool AreVariablesWhole() const override { return !group_.ranks()->has_torn_updates(); }
 
   // Alone only here: hooks that have met the others when the session was created have met all of them.
   void BeforeCall() override {

@@ -240,6 +240,26 @@ TEST_P(HorovodTest, RanksWithDifferentGraphsAreToldTheDifference) {
   });
 }
 
+// Variables travel by their place. Two of one type and shape would change places without a word.
+TEST_P(HorovodTest, RanksWithVariablesInAnotherOrderAreToldTheDifference) {
+  MakeCluster(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    GraphBuilder g(StandardOps());
+    for (const char* name : {rank == 0 ? "a" : "b", rank == 0 ? "b" : "a"}) {
+      MakeVariable(g, name, Tensor::Scalar(1.0f));
+    }
+    const absl::Status status = MonitoredTrainingSession(g, {.target = server->target(),
+                                                             .hooks = {hvd->BroadcastGlobalVariablesHook()}})
+                                    .status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("rank 0 (worker:0) has variable 'a', float[]; rank 1 (worker:1) has variable 'b'"));
+    server->Shutdown(status);
+  });
+}
+
 // Both ranks try the call again. The leader leaves out what it has done already, so the other rank must, too.
 TEST_P(HorovodTest, AStepBeforeTheOneThatWasLostIsDoneOnceByAll) {
   MakeCluster(2);

@@ -76,6 +76,13 @@ absl::StatusOr<PeerUse::Share> PeerUse::Take(const TaskName& peer, Incarnation l
   return Share(counts_, life, amount);
 }
 
+absl::Status PeerUse::TakeBytes(const TaskName& peer, Incarnation life, int64_t num_bytes,
+                                absl::string_view what, std::vector<Share>* shares) {
+  WEIR_ASSIGN_OR_RETURN(Share share, Take(peer, life, {.bytes = num_bytes}, what));
+  shares->push_back(std::move(share));
+  return absl::OkStatus();
+}
+
 PeerUse::Share::~Share() {
   if (counts_ == nullptr) return;
   absl::MutexLock lock(&counts_->mutex);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -61,6 +62,10 @@ class PeerUse {
   // `what` begins the text of the error: "plan 5".
   absl::StatusOr<Share> Take(const TaskName& peer, Incarnation life, const Amount& amount,
                              absl::string_view what);
+
+  // Takes bytes for one more of some tensors, as Take does, and adds the share to those of the others.
+  absl::Status TakeBytes(const TaskName& peer, Incarnation life, int64_t num_bytes, absl::string_view what,
+                         std::vector<Share>* shares);
 
   // Of all peers together.
   Amount total() const;

@@ -25,13 +25,20 @@ constexpr absl::Duration kLookupTimeout = absl::Seconds(20);
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
+  if (value == nullptr) return "";
+  return *value == '\0' ? kBlank : value;
 }
 
 absl::Status CheckTokenLength(absl::string_view whose, size_t length) {
   if (length >= kMinTokenLength && length <= kMaxTokenLength) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(whose, " has ", length, " characters: a token has ",
                                                  kMinTokenLength, " to ", kMaxTokenLength));
+}
+
+absl::Status CheckNotBlank(absl::string_view variable, const std::string& path) {
+  if (path != kBlank) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("TLS: ", variable, " is set but empty: name the file, or leave it unset"));
 }
 
 absl::Status CheckFile(absl::string_view option, const std::string& path) {
@@ -44,20 +51,20 @@ absl::Status CheckFile(absl::string_view option, const std::string& path) {
 SecurityOptions SecurityFromEnvironment() {
   SecurityOptions options;
   options.token = Environment("WEIR_JOB_TOKEN");
-  if (options.token.empty() && std::getenv("WEIR_JOB_TOKEN") != nullptr) options.token = kBlank;
   options.tls_cert_file = Environment("WEIR_TLS_CERT");
   options.tls_key_file = Environment("WEIR_TLS_KEY");
   options.tls_ca_file = Environment("WEIR_TLS_CA");
   options.tls_revoked_file = Environment("WEIR_TLS_REVOKED");
-  if (options.tls_revoked_file.empty() && std::getenv("WEIR_TLS_REVOKED") != nullptr) {
-    options.tls_revoked_file = kBlank;
-  }
   const std::string task_names = Environment("WEIR_TLS_TASK_NAMES");
-  options.tls_task_names = !task_names.empty() && task_names != "0";
+  options.tls_task_names = !task_names.empty() && task_names != kBlank && task_names != "0";
   return options;
 }
 
 absl::Status CheckSecurityOptions(const SecurityOptions& options) {
+  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_CERT", options.tls_cert_file));
+  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_KEY", options.tls_key_file));
+  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_CA", options.tls_ca_file));
+  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_REVOKED", options.tls_revoked_file));
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     return absl::InvalidArgumentError("TLS: a certificate and its key must be given together");
   }
@@ -66,10 +73,6 @@ absl::Status CheckSecurityOptions(const SecurityOptions& options) {
         "TLS: names of tasks are checked in certificates (--tls_task_names, WEIR_TLS_TASK_NAMES), which "
         "needs a "
         "certificate, its key and a CA");
-  }
-  if (options.tls_revoked_file == kBlank) {
-    return absl::InvalidArgumentError(
-        "TLS: WEIR_TLS_REVOKED is set but empty: name the list of revoked certificates, or leave it unset");
   }
   if (!options.tls_revoked_file.empty() && options.tls_ca_file.empty()) {
     return absl::InvalidArgumentError(

@@ -24,12 +24,9 @@ TensorInbox::TensorInbox(LocalWorker& worker, Membership& membership, PeerUse& u
 
 void TensorInbox::Push(WorkerRequest& request) {
   const auto held = std::make_shared<std::vector<PeerUse::Share>>();
-  const auto take = [&](int64_t num_bytes) -> absl::Status {
-    WEIR_ASSIGN_OR_RETURN(PeerUse::Share share,
-                          use_.Take(request.envelope.sender, request.envelope.sender_incarnation,
-                                    {.bytes = num_bytes}, "a push of tensors"));
-    held->push_back(std::move(share));
-    return absl::OkStatus();
+  const auto take = [&](int64_t num_bytes) {
+    return use_.TakeBytes(request.envelope.sender, request.envelope.sender_incarnation, num_bytes,
+                          "a push of tensors", held.get());
   };
   absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads(), take);
   if (!push.ok()) return Reply(request, push.status(), 0);

@@ -176,9 +176,8 @@ void WorkerService::RegisterPartition(WorkerRequest& request) {
 
 absl::Status WorkerService::TakeTensors(const Envelope& owner, PlanId plan, int64_t num_bytes,
                                         TensorShares* taken) {
-  WEIR_ASSIGN_OR_RETURN(PeerUse::Share share, use_.Take(owner.sender, owner.sender_incarnation,
-                                                        {.bytes = num_bytes}, absl::StrCat("plan ", plan)));
-  taken->of_graphs.push_back(std::move(share));
+  WEIR_RETURN_IF_ERROR(use_.TakeBytes(owner.sender, owner.sender_incarnation, num_bytes,
+                                      absl::StrCat("plan ", plan), &taken->of_graphs));
   taken->num_bytes += num_bytes;
   return absl::OkStatus();
 }
@@ -251,12 +250,9 @@ absl::StatusOr<Frame> WorkerService::BeginStep(const WorkerRequest& request, con
 
 void WorkerService::RunPartition(WorkerRequest& request) {
   std::vector<PeerUse::Share> objects;
-  const auto take = [&](int64_t num_bytes) -> absl::Status {
-    WEIR_ASSIGN_OR_RETURN(PeerUse::Share share,
-                          use_.Take(request.envelope.sender, request.envelope.sender_incarnation,
-                                    {.bytes = num_bytes}, "the arguments of a step"));
-    objects.push_back(std::move(share));
-    return absl::OkStatus();
+  const auto take = [&](int64_t num_bytes) {
+    return use_.TakeBytes(request.envelope.sender, request.envelope.sender_incarnation, num_bytes,
+                          "the arguments of a step", &objects);
   };
   absl::StatusOr<RunRequest> run =
       DecodeRunRequest(&request.reader, request.payloads(), peers_.environment().Now(), take);

@@ -16,6 +16,9 @@ struct Cancelling {
 };
 thread_local Cancelling* innermost = nullptr;
 
+// Of all tokens: whoever comes late with the id of one that is gone does not remove another's callback.
+std::atomic<uint64_t> last_id{0};
+
 Cancelling* FindOnThisThread(const Cancellation* token) {
   Cancelling* found = innermost;
   while (found != nullptr && found->token != token) found = found->outer;
@@ -56,7 +59,7 @@ uint64_t Cancellation::OnCancel(Callback callback) {
   {
     absl::MutexLock lock(&mutex_);
     if (reason_.ok()) {
-      const uint64_t id = next_id_++;
+      const uint64_t id = ++last_id;
       callbacks_.emplace(id, std::move(callback));
       return id;
     }
@@ -87,7 +90,9 @@ void Cancellation::Remove(uint64_t id) {
 }
 
 void Cancellation::Reset() {
+  absl::flat_hash_map<uint64_t, Callback> forgotten;  // destroyed without the lock
   absl::MutexLock lock(&mutex_);
+  forgotten.swap(callbacks_);
   cancelled_.store(false, std::memory_order_release);
   reason_ = absl::OkStatus();
 }

@@ -95,6 +95,17 @@ TEST(CancellationTest, WhatIsRemovedMayRemoveAnotherOneWhenItIsDestroyed) {
   EXPECT_TRUE(has_run);
 }
 
+TEST(CancellationTest, ATokenThatIsNewAgainHasForgottenCallbacks) {
+  Cancellation cancellation;
+  int num_runs = 0;
+  const uint64_t old = cancellation.OnCancel([&](const absl::Status&) { num_runs += 100; });
+  cancellation.Reset();
+  cancellation.OnCancel([&](const absl::Status&) { ++num_runs; });
+  cancellation.Remove(old);  // another one's id
+  cancellation.Cancel(kReason);
+  EXPECT_EQ(num_runs, 1);
+}
+
 TEST(CancellationTest, RemoveWaitsForACallbackThatRunsOnAnotherThread) {
   Cancellation cancellation;
   absl::Notification runs, may_end;

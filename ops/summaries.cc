@@ -1,10 +1,10 @@
 #include "ops/summaries.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/tensor.h"
 #include "ops/argument_checks.h"
@@ -13,26 +13,28 @@
 namespace weir {
 namespace {
 
-// Whether a summary of the graph has the tag.
-bool IsTaken(Graph& graph, const std::string& tag) {
-  const std::vector<std::string>& summaries = graph.collections()["summaries"];
-  return std::any_of(summaries.begin(), summaries.end(), [&](const std::string& name) {
+// The tags of the graph's summaries.
+absl::flat_hash_set<std::string> TagsOf(Graph& graph) {
+  absl::flat_hash_set<std::string> found;
+  for (const std::string& name : graph.collections()["summaries"]) {
     const absl::StatusOr<Output> summary = graph.FindOutput(name);
-    if (!summary.ok() || summary->node->num_inputs() == 0) return false;
+    if (!summary.ok() || summary->node->num_inputs() == 0) continue;
     const Node& tags = *summary->node->input(0).node;
-    if (tags.op_name() != "Const") return false;
+    if (tags.op_name() != "Const") continue;
     const Tensor& value = tags.attr<Tensor>("value");
-    return value.dtype() == DType::kString && value.num_elements() == 1 &&
-           value.flat<std::string>()[0] == tag;
-  });
+    if (value.dtype() == DType::kString && value.num_elements() == 1)
+      found.insert(value.flat<std::string>()[0]);
+  }
+  return found;
 }
 
 // As in TensorFlow the second "loss" is "loss_1": one step cannot write two values of one tag.
 Output Tag(GraphBuilder& g, absl::string_view tag, SourceLocation where) {
   const std::string& scope = g.name_scope();
   const std::string full = scope.empty() ? std::string(tag) : absl::StrCat(scope, "/", tag);
+  const absl::flat_hash_set<std::string> taken = TagsOf(g.graph());
   std::string unique = full;
-  for (int i = 1; IsTaken(g.graph(), unique); ++i) unique = absl::StrCat(full, "_", i);
+  for (int i = 1; taken.contains(unique); ++i) unique = absl::StrCat(full, "_", i);
   return Const(g, unique, {.name = absl::StrCat(tag, "/tags")}, where);
 }
 

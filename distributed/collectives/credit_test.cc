@@ -15,6 +15,12 @@ using ::testing::HasSubstr;
 using Outcome = TestGroup::Outcome;
 constexpr int64_t kCount = 5 << 20;  // 20 MiB
 
+Communicator::ExchangedDone IntoRows(const Outcome& outcome) {
+  return [done = TestGroup::Into(outcome)](absl::StatusOr<Communicator::Exchanged> came) {
+    done(came.ok() ? absl::StatusOr<Tensor>(came->rows) : absl::StatusOr<Tensor>(came.status()));
+  };
+}
+
 TEST(CreditTest, BroadcastsAndGathersTravelInSegments) {
   for (const bool broadcasts : {true, false}) {
     TestGroup group(2, 7);
@@ -58,12 +64,10 @@ TEST(CreditTest, RowsAreHeldBackWhileARankIsLate) {
     group.Form();
     std::vector<Outcome> outcomes = {NewOutcome(), NewOutcome(), NewOutcome()};
     const auto begin = [&](int rank) {
-      const Communicator::Done done = TestGroup::Into(outcomes[rank]);
-      if (gathers) return group[rank].AllGather({"rows", {1, 1}}, Numbers(rank, kCount), done);
-      group[rank].AllToAll({"rows", {1, 1}}, Numbers(rank, 3 * kCount), {kCount, kCount, kCount},
-                           [done](absl::StatusOr<Communicator::Exchanged> all) {
-                             done(all.ok() ? absl::StatusOr<Tensor>(all->rows) : all.status());
-                           });
+      const Communicator::Call call = {"rows", {1, 1}};
+      if (gathers) return group[rank].AllGather(call, Numbers(rank, kCount), TestGroup::Into(outcomes[rank]));
+      group[rank].AllToAll(call, Numbers(rank, 3 * kCount), {kCount, kCount, kCount},
+                           IntoRows(outcomes[rank]));
     };
     for (const int rank : {0, 1}) {
       begin(rank);
@@ -115,6 +119,34 @@ TEST(CreditTest, ARankThatIsFarAheadIsHeldBackAndNotRefused) {
   EXPECT_EQ(group.num_unanswered_bytes(1), 0);
 }
 
+// Beyond the budget a collective only announces itself. Rows are kept until all have said how many they send,
+// and whoever has only announced himself says it afterwards.
+TEST(CreditTest, RowsOfARankThatIsFarAheadComeAfterTheirAnnouncement) {
+  constexpr int kAhead = 300;  // of 1 MiB
+  for (const bool gathers : {true, false}) {
+    TestGroup group(2, 13);
+    group.Form();
+    std::vector<Outcome> outcomes[2];
+    const auto begin = [&](int rank, int i) {
+      outcomes[rank].push_back(NewOutcome());
+      const Tensor rows = Numbers(rank, 1 << 18);
+      const Communicator::Call call = {"rows", {1, i}};
+      if (gathers) return group[rank].AllGather(call, rows, TestGroup::Into(outcomes[rank].back()));
+      group[rank].AllToAll(call, rows, {0, 1 << 18}, IntoRows(outcomes[rank].back()));
+    };
+    for (int rank : {0, 1}) {
+      for (int i = 0; i < kAhead; ++i) {
+        begin(rank, i);
+        group.DeliverAll();
+      }
+    }
+    for (int rank : {0, 1}) {
+      for (int i = 0; i < kAhead; ++i) ASSERT_TRUE(outcomes[rank][i]->has_value()) << rank << " " << i;
+    }
+    EXPECT_EQ(group.num_unanswered_bytes(1), 0);
+  }
+}
+
 // Rank 0 is updating when the collective of its metric fails: it hears of it afterwards.
 TEST(UpdatesTest, AFailedCollectiveIsToldAfterTheUpdates) {
   TestGroup group(2);
@@ -150,6 +182,17 @@ TEST(UpdatesTest, AStepThatIsCancelledInTheMiddleOfItsUpdatesHasTornThem) {
   EXPECT_TRUE(metric->has_value()) << "nothing is left to wait for";
   EXPECT_TRUE(group[0].has_torn_updates());
   group[0].ForgetTornUpdates();
+  EXPECT_FALSE(group[0].has_torn_updates());
+}
+
+// It fetched something that is averaged, and did not train. Its token serves the next step of its plan.
+TEST(UpdatesTest, WhatAStepDidNotEndIsNotTornByTheNextOne) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation token;
+  ASSERT_TRUE(group[0].BeginUpdates({"updates", {1, 7}, &token}).ok());
+  token.Reset();
+  token.Cancel(absl::AbortedError("rank 1 was lost"));
   EXPECT_FALSE(group[0].has_torn_updates());
 }
 

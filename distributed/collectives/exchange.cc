@@ -46,7 +46,7 @@ std::optional<Lane::Sent> Exchange::NextTo(int rank, ByteBudget* budget) {
 void Exchange::OnAnswer(int rank, const Lane::Sent& sent) {
   absl::MutexLock lock(&mutex_);
   if (!sent.is_announcement) --num_unanswered_;
-  lanes_[rank].OnAnswer(sent.num_bytes);
+  lanes_[rank].OnAnswer(sent);
 }
 
 void Exchange::CloseLanes() {

@@ -1,10 +1,11 @@
 // What one collective sends to one rank: parts that wait until the receiver can take them.
 //
 // Credit. A receiver that has not begun the collective answers when it does, and keeps what has come until
-// then. So no more than kFirstBytes leave before its first answer, and kOpenBytes may be under way
+// then. So no more than kFirstBytes leave before a part has been answered, and kOpenBytes may be under way
 // afterwards. All collectives together send a rank that has begun none of them no more than
-// ByteBudget::kEagerBytes: beyond that one only announces itself, and its parts follow the answer. Nobody is
-// refused for being ahead, and what is kept of a rank is bounded.
+// ByteBudget::kEagerBytes: beyond that one only announces itself, and its parts follow the answer, of which
+// no more than kFirstBytes before one of them is answered. So nobody is refused for the bytes that it is
+// ahead, and what is kept of a rank is bounded.
 //
 // Thread safety: none of Lane, all methods of ByteBudget.
 #pragma once
@@ -60,9 +61,9 @@ class Lane {
     sent.num_bytes = static_cast<int64_t>(waiting_.front().bytes.num_bytes());
     const int64_t window = is_open_ ? kOpenBytes : kFirstBytes;
     if (num_bytes_ > 0 && num_bytes_ + sent.num_bytes > window) return std::nullopt;
-    sent.is_eager = !is_open_ && sent.num_bytes > 0;
+    sent.is_eager = !has_begun_ && sent.num_bytes > 0;
     if (sent.is_eager && !budget->Take(sent.num_bytes)) {
-      if (num_under_way_ > 0) return std::nullopt;  // its answer opens the lane
+      if (num_under_way_ > 0) return std::nullopt;  // its answer says that the receiver has begun
       sent = {{waiting_.front().to, {CollectivePart::kAnnouncement, 0, {}}, Payload()}, 0, false, true};
     } else {
       sent.part = std::move(waiting_.front());
@@ -73,10 +74,11 @@ class Lane {
     return sent;
   }
 
-  // The receiver has begun.
-  void OnAnswer(int64_t num_bytes) {
-    is_open_ = true;
-    num_bytes_ -= num_bytes;
+  // The receiver has begun, and has taken the part in if it was one.
+  void OnAnswer(const Sent& sent) {
+    has_begun_ = true;
+    is_open_ |= !sent.is_announcement;
+    num_bytes_ -= sent.num_bytes;
     --num_under_way_;
   }
 
@@ -90,6 +92,7 @@ class Lane {
   std::deque<Collective::Outgoing> waiting_;
   int64_t num_bytes_ = 0;  // under way
   int64_t num_under_way_ = 0;
+  bool has_begun_ = false;  // the receiver
   bool is_open_ = false;
 };
 

@@ -116,7 +116,7 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
                                             size(), environment_.Now(), std::move(done));
       exchanges_[id] = exchange;
       early = TakeEarlyLocked(id);
-      gone = WhyInVainLocked(call.name, early);
+      gone = WhyInVainLocked(*exchange, early);
     }
   }
   if (!refused.ok()) {
@@ -191,6 +191,8 @@ void RankGroup::OnAnswer(const std::shared_ptr<Exchange>& exchange, int to, cons
 }
 
 void RankGroup::Take(const std::shared_ptr<Exchange>& exchange, Early part) {
+  // What is announced comes after the answer: one that is held would never come.
+  const bool is_announcement = part.message.part.phase == CollectivePart::kAnnouncement;
   absl::Status status;
   exchange->BeginTake();
   if (!(part.message.signature == exchange->signature)) {
@@ -198,14 +200,15 @@ void RankGroup::Take(const std::shared_ptr<Exchange>& exchange, Early part) {
         absl::StrCat("the ranks do not compute the same: ", NameOf(rank_), " has '", exchange->name, "', ",
                      exchange->signature.ToString(), "; ", NameOf(part.from), " has '", part.message.name,
                      "', ", part.message.signature.ToString()));
-  } else if (part.message.part.phase != CollectivePart::kAnnouncement) {
+  } else if (!is_announcement) {
     absl::StatusOr<std::vector<Collective::Outgoing>> next =
         exchange->collective->Receive(part.from, part.message.part, std::move(part.bytes));
     status = next.status();
     if (next.ok()) SendAll(exchange, *std::move(next));
   }
   exchange->EndTake();
-  const bool is_held = status.ok() && exchange->collective->keeps_what_comes() && exchange->Hold(&part.reply);
+  const bool is_held = status.ok() && !is_announcement && exchange->collective->keeps_what_comes() &&
+                       exchange->Hold(&part.reply);
   if (!is_held) part.reply(status);
   // Looked at again, for another thread may have made the result's place before the answer was held.
   if (!exchange->collective->keeps_what_comes()) AnswerHeld(*exchange, absl::OkStatus());
@@ -401,12 +404,17 @@ absl::Status RankGroup::WhyGone(int rank, Presence presence, absl::string_view n
                    "' still needs it: every rank must run as many steps as the others, or Join"));
 }
 
-// Of a rank that has gone, and from which nothing has come for it.
-absl::Status RankGroup::WhyInVainLocked(absl::string_view name, absl::Span<const Early> early) const {
+// Of a rank that has gone, and from which nothing has come for it. A receiver of a broadcast may have it, and
+// have gone, before this one begins.
+absl::Status RankGroup::WhyInVainLocked(const Exchange& exchange, absl::Span<const Early> early) const {
+  const CollectiveSignature& signature = exchange.signature;
+  const bool needs_root_only =
+      signature.kind == CollectiveSignature::Kind::kBroadcast && signature.root != rank_;
   for (int rank = 0; rank < size(); ++rank) {
     const auto is_from = [rank](const Early& part) { return part.from == rank; };
     if (presence_[rank] == Presence::kHere || std::any_of(early.begin(), early.end(), is_from)) continue;
-    return WhyGone(rank, presence_[rank], name);
+    if (needs_root_only && rank != signature.root) continue;
+    return WhyGone(rank, presence_[rank], exchange.name);
   }
   return absl::OkStatus();
 }

@@ -11,8 +11,8 @@
 // Joining. A rank that has joined begins what the others begin, when their parts come, with zeros: it learns
 // from the signature what to begin. Parts carry the round, how often all have joined: those of the next
 // round are this rank's own to begin. When all have joined, what is still under way for others is dropped:
-// each that needed a result has it. Zeros and results that others make it compute so take no more than
-// `max_proxy_bytes` together.
+// each that needed a result has it. Zeros and results of reductions that others make it compute so take no
+// more than `max_proxy_bytes` together; what others gather and broadcast takes as much here as there.
 //
 // Updates. While a step of this rank updates variables (BeginUpdates), the end of a generation is told to
 // the others at once, but to this rank's steps only afterwards.
@@ -191,7 +191,7 @@ class RankGroup final : public Communicator {
   void NoteGone(int rank, uint64_t generation, Presence presence);
   std::vector<std::shared_ptr<Exchange>> TakeProxiesLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WhyGone(int rank, Presence presence, absl::string_view needed_by) const;
-  absl::Status WhyInVainLocked(absl::string_view name, absl::Span<const Early> early) const
+  absl::Status WhyInVainLocked(const Exchange& exchange, absl::Span<const Early> early) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of one that has started, about ranks that have gone meanwhile.
   void EndIfSomebodyIsGone(const Exchange& exchange);

@@ -296,6 +296,29 @@ TEST(RankGroupTest, ARankThatIsDoneEndsWhatStillNeedsItForGood) {
   }
 }
 
+// A receiver has what it needs before all have begun, and may be done.
+TEST(RankGroupTest, ABroadcastNeedsItsRootOnly) {
+  TestGroup group(3);
+  group.Form();
+  const auto begin = [&](int rank) {
+    const Outcome outcome = NewOutcome();
+    group[rank].Broadcast({"w", {0, 0}}, 0, DType::kFloat32, rank == 0 ? Numbers(0, 5) : Tensor(),
+                          TestGroup::Into(outcome));
+    group.DeliverAll();
+    return outcome;
+  };
+  const Outcome root = begin(0), first = begin(2);
+  EXPECT_EQ(Value(first).num_elements(), 5);
+  group[1].OnFinish(2, 7);
+  EXPECT_EQ(Value(begin(1)).num_elements(), 5);
+  EXPECT_EQ(Value(root).num_elements(), 5);
+  // Whoever begins one for a rank that is done does it in vain.
+  group[0].OnFinish(2, 7);
+  const Outcome another = begin(0);
+  ASSERT_TRUE(another->has_value());
+  EXPECT_TRUE(absl::IsInvalidArgument((*another)->status())) << (*another)->status();
+}
+
 // The part of rank 1 has come early. When this rank sends its own, rank 1 is complete, and done.
 TEST(RankGroupTest, ARankMayBeDoneBeforeItsEarlyPartIsTaken) {
   TestGroup group(2);

@@ -42,7 +42,7 @@ std::string LineOf(const Node& node, int64_t group, int64_t instance) {
 }
 
 std::string NthOf(const std::vector<std::string>& lines, size_t i) {
-  return i < lines.size() ? lines[i] : "no more collectives";
+  return i < lines.size() ? lines[i] : "nothing more";
 }
 
 }  // namespace

@@ -111,6 +111,7 @@ absl::StatusOr<int> RunDoctor(const std::vector<std::string>& args) {
   DoctorOptions& doctor = values.doctor;
   doctor.timeout = absl::Seconds(values.timeout_seconds);
   doctor.listen = TextFromEnvironment("WEIR_LISTEN");
+  WEIR_RETURN_IF_ERROR(flags.CheckNotEmpty({"token_file", "tls_cert", "tls_key", "tls_ca"}));
   if (!values.token_file.empty()) {
     WEIR_ASSIGN_OR_RETURN(doctor.security.token, ReadTokenFile(values.token_file));
   }

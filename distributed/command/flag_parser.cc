@@ -142,9 +142,19 @@ absl::Status FlagParser::ParseFlag(const std::vector<std::string>& args, size_t*
 
 absl::Status FlagParser::SetFlag(const Flag& flag, const std::string& value) {
   given_.insert(flag.name);
+  if (value.empty()) given_empty_.insert(flag.name);
   const std::string problem = flag.set(value);
   if (problem.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(program_, ": --", flag.name, "='", value, "' ", problem));
+}
+
+absl::Status FlagParser::CheckNotEmpty(const std::vector<absl::string_view>& names) const {
+  for (const absl::string_view name : names) {
+    if (given_empty_.count(std::string(name)) == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(program_, ": --", name, " is given but empty: name a file, or leave it out"));
+  }
+  return absl::OkStatus();
 }
 
 std::string FlagParser::Help() const {

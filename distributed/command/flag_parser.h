@@ -45,6 +45,8 @@ class FlagParser {
   bool wants_help() const { return wants_help_; }
   // Whether a declared flag was among the arguments.
   bool WasGiven(absl::string_view name) const { return given_.count(std::string(name)) > 0; }
+  // InvalidArgument where one of these was given no text, as by a variable of a shell that is not set.
+  absl::Status CheckNotEmpty(const std::vector<absl::string_view>& names) const;
   // Arguments that are no flags; those after "--" are in rest() only.
   const std::vector<std::string>& positional() const { return positional_; }
   const std::vector<std::string>& rest() const { return rest_; }
@@ -73,6 +75,7 @@ class FlagParser {
   std::vector<std::string> positional_;
   std::vector<std::string> rest_;
   std::set<std::string> given_;
+  std::set<std::string> given_empty_;
   bool wants_help_ = false;
 };
 

@@ -273,6 +273,7 @@ absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
   if (!flags.positional().empty()) {
     return absl::InvalidArgumentError(absl::StrCat("weir serve: '", flags.positional()[0], "' is no flag"));
   }
+  WEIR_RETURN_IF_ERROR(flags.CheckNotEmpty({"token_file", "tls_cert", "tls_key", "tls_ca", "tls_revoked"}));
   if (!values.token_file.empty()) {
     WEIR_ASSIGN_OR_RETURN(values.server.security.token, ReadTokenFile(values.token_file));
   }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <vector>
@@ -67,7 +68,9 @@ absl::Status CheckOptions(const KeyFilesOptions& options) {
   std::set<std::string> seen;
   for (const std::string& host : options.hosts) {
     WEIR_RETURN_IF_ERROR(CheckHost(host));
-    if (host == "token" || host == "ca.pem" || host == "ca.key" || !seen.insert(host).second) {
+    static constexpr absl::string_view kFiles[] = {"token", "ca.pem", "ca.key", "revoked.pem"};
+    const bool is_file = std::find(std::begin(kFiles), std::end(kFiles), host) != std::end(kFiles);
+    if (is_file || !seen.insert(host).second) {
       return absl::InvalidArgumentError(absl::StrCat("the host '", host, "' is named twice, or like a file"));
     }
   }

@@ -87,7 +87,9 @@ TEST(KeyFilesTest, MistakesAreNamed) {
   }
   EXPECT_THAT(refusal({std::string(65, 'a')}), HasSubstr("is no host"));
   EXPECT_THAT(refusal({"a", "b", "a"}), HasSubstr("named twice"));
-  EXPECT_THAT(refusal({"token"}), HasSubstr("like a file"));
+  for (const char* file : {"token", "ca.pem", "ca.key", "revoked.pem"}) {
+    EXPECT_THAT(refusal({file}), HasSubstr("like a file"));
+  }
   EXPECT_THAT(refusal({}), HasSubstr("1 to 10000 hosts and tasks, got 0"));
   EXPECT_THAT(refusal({"a"}, 0), HasSubstr("valid for 1 to 3650 days, got 0"));
   for (const TaskName& bad :

@@ -10,6 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "graph/interchange/function_call_ops.h"
+#include "graph/interchange/function_effects.h"
+#include "graph/interchange/input_name.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
@@ -71,6 +73,7 @@ class Instantiation {
     for (const auto& arg : function_.signature().output_arg()) WEIR_RETURN_IF_ERROR(AddResult(arg));
     WEIR_RETURN_IF_ERROR(AddEffects());
     CopyNodes();
+    AddNodesAfterEffects();
     return std::move(body_);
   }
 
@@ -342,6 +345,13 @@ class Instantiation {
     return absl::OkStatus();
   }
 
+  // Only calls ask for them.
+  void AddNodesAfterEffects() {
+    const auto is_call = [this](const NodeDef& node) { return ops_.Find(node.op()) == nullptr; };
+    if (!body_.has_effects || std::none_of(body_.nodes.begin(), body_.nodes.end(), is_call)) return;
+    ReachFromEffects(library_, body_.nodes, &body_.after_effects);
+  }
+
   // How many conditions and loops of the body a node is in.
   struct Place {
     int conditions = 0;
@@ -356,7 +366,7 @@ class Instantiation {
       Place& place = places[position];
       bool is_loop = false;
       for (const absl::string_view input : inputs_[position]) {
-        const auto source = positions_.find(NodeOf(input));
+        const auto source = positions_.find(InputNode(input));
         if (source == positions_.end()) continue;  // an argument
         const std::string& op = function_.node_def(source->second).op();
         is_loop = is_loop || absl::EndsWith(op, "Enter") || absl::EndsWith(op, "NextIteration");
@@ -379,7 +389,7 @@ class Instantiation {
     std::vector<int> num_pending(inputs_.size(), 0);
     for (int i = 0; i < function_.node_def_size(); ++i) {
       for (absl::string_view input : inputs_[i]) {
-        const auto source = positions_.find(NodeOf(input));
+        const auto source = positions_.find(InputNode(input));
         if (source == positions_.end()) continue;  // an argument
         if (absl::EndsWith(function_.node_def(i).op(), "Merge") &&
             absl::EndsWith(function_.node_def(source->second).op(), "NextIteration")) {
@@ -407,11 +417,6 @@ class Instantiation {
     return absl::InvalidArgumentError(
         absl::StrCat(inputs_.size() - num_done, " of its nodes are on a cycle or behind one, the first is '",
                      function_.node_def(stuck - num_pending.begin()).name(), "'"));
-  }
-
-  static absl::string_view NodeOf(absl::string_view input) {
-    absl::ConsumePrefix(&input, "^");
-    return input.substr(0, input.find(':'));
   }
 
   const FunctionDef& function_;

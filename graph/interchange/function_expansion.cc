@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "graph/interchange/function_calls.h"
+#include "graph/interchange/function_effects.h"
 #include "graph/interchange/input_name.h"
 #include "graph/rewrite/prune.h"
 #include "graph/types/device_name.h"
@@ -35,33 +36,6 @@ bool IsControlFlow(absl::string_view op) {
 bool HasControlFlow(const google::protobuf::RepeatedPtrField<NodeDef>& nodes) {
   return std::any_of(nodes.begin(), nodes.end(),
                      [](const NodeDef& node) { return IsControlFlow(node.op()); });
-}
-
-// The node that an input of a NodeDef names.
-absl::string_view NodeOf(absl::string_view input) {
-  absl::ConsumePrefix(&input, "^");
-  return input.substr(0, input.find(':'));
-}
-
-// Adds those of the nodes that have effects, or run after nodes that `after` has.
-template <typename Nodes>
-void AddNodesAfterEffects(const FunctionLibrary& library, const Nodes& nodes,
-                          absl::flat_hash_set<std::string>* after) {
-  std::vector<std::string> reached(after->begin(), after->end());
-  const auto reach = [&](const std::string& name) {
-    if (after->insert(name).second) reached.push_back(name);
-  };
-  absl::flat_hash_map<absl::string_view, std::vector<const NodeDef*>> readers;
-  for (const NodeDef& node : nodes) {
-    for (const std::string& input : node.input()) readers[NodeOf(input)].push_back(&node);
-    if (library.HasEffects(node.op())) reach(node.name());
-  }
-  while (!reached.empty()) {
-    const auto found = readers.find(reached.back());
-    reached.pop_back();
-    if (found == readers.end()) continue;
-    for (const NodeDef* reader : found->second) reach(reader->name());
-  }
 }
 
 // Whether it leads one value into every iteration of a v1 loop: also into the one whose condition is false,
@@ -146,7 +120,9 @@ bool FunctionExpansion::IsNeeded(const GraphDef& def, const OpRegistry& ops, con
 
 absl::StatusOr<GraphDef> FunctionExpansion::Expanded() {
   *expanded_.mutable_versions() = def_.versions();
-  const absl::flat_hash_set<std::string> effects = NodesAfterEffects();
+  const auto awaits_effects = [this](const NodeDef& node) { return AwaitsEffects(node); };
+  absl::flat_hash_set<std::string> effects;
+  if (std::any_of(def_.node().begin(), def_.node().end(), awaits_effects)) effects = NodesAfterEffects();
   for (const NodeDef& node : def_.node()) {
     const int begin = expanded_.node_size();
     const int64_t held_bytes = held_bytes_;
@@ -176,7 +152,7 @@ absl::flat_hash_set<std::string> FunctionExpansion::NodesAfterEffects() const {
     for (const Node* before : node->control_inputs()) is_after |= after.contains(before->name());
     if (is_after) after.insert(node->name());
   }
-  AddNodesAfterEffects(library_, def_.node(), &after);
+  ReachFromEffects(library_, def_.node(), &after);
   return after;
 }
 
@@ -193,7 +169,7 @@ NodeDef FunctionExpansion::AwaitingEffects(NodeDef call,
                                            const absl::flat_hash_set<std::string>& after_effects) {
   std::vector<std::string> controls;
   for (const std::string& input : call.input()) {
-    const std::string before = absl::StrCat("^", NodeOf(input));
+    const std::string before = absl::StrCat("^", InputNode(input));
     if (!after_effects.contains(before.substr(1)) || absl::StartsWith(input, "^")) continue;
     const bool is_there = std::find(call.input().begin(), call.input().end(), before) != call.input().end() ||
                           std::find(controls.begin(), controls.end(), before) != controls.end();
@@ -272,9 +248,10 @@ absl::Status FunctionExpansion::ExpandRemoteCall(const NodeDef& call, const std:
 }
 
 absl::Status FunctionExpansion::AwaitAllInputs(const std::vector<DataType>& types, NodeDef* call) {
+  if (constant_enters_.empty()) return absl::OkStatus();
   const CallInputs inputs = InputsOf(*call);
   const auto is_constant = [this](absl::string_view input) {
-    return constant_enters_.contains(NodeOf(input));
+    return constant_enters_.contains(InputNode(input));
   };
   if (types.size() != inputs.data.size() ||
       std::none_of(inputs.data.begin(), inputs.data.end(), is_constant)) {
@@ -346,15 +323,14 @@ absl::StatusOr<FunctionExpansion::Results> FunctionExpansion::AddBody(const Func
     is_conditional_ = was_conditional;
   };
   absl::flat_hash_set<absl::string_view> names;
-  absl::flat_hash_set<std::string> after_effects;
-  if (body.has_effects) AddNodesAfterEffects(library_, body.nodes, &after_effects);
   for (const NodeDef& node : body.nodes) {
     names.insert(node.name());
     is_conditional_ = is_conditional_ || IsControlFlow(node.op());
   }
   for (const NodeDef& node : body.nodes) {
-    const bool awaits = body.has_effects && AwaitsEffects(node);
-    WEIR_RETURN_IF_ERROR(AddBodyNode(awaits ? AwaitingEffects(node, after_effects) : node, region, names));
+    const bool awaits = !body.after_effects.empty() && AwaitsEffects(node);
+    WEIR_RETURN_IF_ERROR(
+        AddBodyNode(awaits ? AwaitingEffects(node, body.after_effects) : node, region, names));
   }
   Results results;
   for (const std::string& result : body.results) results.outputs.push_back(ResultOf(result, region));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -42,7 +43,9 @@ struct FunctionBody {
   // those that its results need.
   std::vector<std::string> stateful;
   bool has_effects = false;  // some node does, whether a result needs it or not
-  int64_t num_bytes = 0;     // of the nodes, about
+  // Names of nodes that have effects or run after some; of a body without effects or without calls none.
+  absl::flat_hash_set<std::string> after_effects;
+  int64_t num_bytes = 0;  // of the nodes, about
 };
 
 // The number of the argument that "#3" names; -1 for another input.

@@ -19,6 +19,11 @@ absl::StatusOr<InputName> ParseInputName(absl::string_view input) {
   return name;
 }
 
+absl::string_view InputNode(absl::string_view input) {
+  absl::ConsumePrefix(&input, "^");
+  return input.substr(0, input.find(':'));
+}
+
 std::string InputNameOf(absl::string_view node, int output) {
   return output == 0 ? std::string(node) : absl::StrCat(node, ":", output);
 }

@@ -17,6 +17,9 @@ struct InputName {
 // InvalidArgument for what names no output: "node:x", "node:-1".
 absl::StatusOr<InputName> ParseInputName(absl::string_view input);
 
+// The node of an input, whatever its output: of "node:1" as of "node:x". It is a part of the text.
+absl::string_view InputNode(absl::string_view input);
+
 // "node" for output 0, otherwise "node:1".
 std::string InputNameOf(absl::string_view node, int output);
 

@@ -1,5 +1,6 @@
 // The windows of images and volumes, as tensors of their own.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -39,39 +40,36 @@ Status PatchesShape(ShapeInference& s) {
   return SetOutputDims(s, 0, dims);
 }
 
-// Dimension `axis` of a forward tensor, as an int32 vector of one element.
-Output DimOf(GradientContext& g, Output forward, int axis) {
-  return g.Add("GatherV2", {ShapeOf(g, forward), g.Integers({axis}), g.Constant(DType::kInt32, 0)});
-}
-
-// Taking the elements under a window is a convolution with as many filters, each of which has one 1.
+// Each element of a patch was that of one pixel: the patches of the pixels' numbers say of which one. They
+// begin with 1, so that what lies beside the image is no pixel.
 template <int spatial_rank>
 Status PatchesGradient(GradientContext& g) {
-  constexpr int kLast = spatial_rank + 1;
-  const auto& sizes = g.attr<std::vector<int64_t>>("ksizes");
-  const Output depth = DimOf(g, g.output(0), kLast);
-  std::vector<int32_t> window;
-  for (int i = 1; i <= spatial_rank; ++i) window.push_back(static_cast<int32_t>(sizes[i]));
-  const Output gradient = g.grad(0);
-  const bool is_complex = IsComplex(gradient.dtype());
-  const DType dtype = !is_complex                              ? gradient.dtype()
-                      : gradient.dtype() == DType::kComplex128 ? DType::kFloat64
-                                                               : DType::kFloat32;
-  const Output identity = g.Add("Diag", {BroadcastTo(g, g.Constant(dtype, 1), depth)});
-  const std::vector<Output> dims = {g.Integers(window), DimOf(g, g.input(0), kLast), depth};
-  const Output filter = Reshape(g, identity, g.Add("ConcatV2", {dims, g.Constant(DType::kInt32, 0)}));
-  AttrMap attrs = {{"strides", g.attr<std::vector<int64_t>>("strides")},
+  std::vector<int32_t> spatial;
+  for (int i = 1; i <= spatial_rank; ++i) spatial.push_back(i);
+  AttrMap attrs = {{"ksizes", g.attr<std::vector<int64_t>>("ksizes")},
+                   {"strides", g.attr<std::vector<int64_t>>("strides")},
                    {"padding", g.attr<std::string>("padding")}};
-  if (spatial_rank == 2) attrs["dilations"] = g.attr<std::vector<int64_t>>("rates");
-  const auto spread = [&](Output part) {
-    return g.Add(spatial_rank == 2 ? "Conv2DBackpropInput" : "Conv3DBackpropInputV2",
-                 {ShapeOf(g, g.input(0)), filter, part}, attrs);
+  if (spatial_rank == 2) attrs["rates"] = g.attr<std::vector<int64_t>>("rates");
+  const Output shape = ShapeOf(g, g.input(0)), first_axis = g.Constant(DType::kInt32, 0);
+  const auto dims = [&](std::vector<int32_t> axes) {
+    return g.Add("GatherV2", {shape, g.Integers(std::move(axes)), first_axis});
   };
-  // Convolutions take no complex numbers.
-  const auto part = [&](const char* op) { return spread(g.Add(op, {gradient}, {{"Tout", dtype}})); };
-  g.set_input_grad(0, is_complex
-                          ? g.Add("Complex", {part("Real"), part("Imag")}, {{"Tout", gradient.dtype()}})
-                          : spread(gradient));
+  const auto concat = [&](std::vector<Output> parts) {
+    return g.Add("ConcatV2", {std::move(parts), first_axis});
+  };
+
+  const Output one = g.Constant(DType::kInt64, 1);
+  const Output num_pixels = g.Add("Prod", {Cast(g, dims(spatial), DType::kInt64), first_axis});
+  const Output numbers = Reshape(g, g.Add("Range", {one, Add(g, num_pixels, one), one}),
+                                 concat({g.Integers({1}), dims(spatial), g.Integers({1})}));
+  const Output patches = g.Add(g.node().op_name(), {numbers}, attrs);
+  const Output pixels = Reshape(g, Sub(g, patches, one), g.Integers({-1}));
+
+  const Output by_image =
+      Reshape(g, g.grad(0), concat({dims({0}), g.Add("Shape", {pixels}), dims({spatial_rank + 1})}));
+  const auto swapped = [&](Output a) { return g.Add("Transpose", {a, g.Integers({1, 0, 2})}); };
+  const Output sums = g.Add("UnsortedSegmentSum", {swapped(by_image), pixels, num_pixels});
+  g.set_input_grad(0, ReshapeLike(g, swapped(sums), g.input(0)));
   return OkStatus();
 }
 

@@ -49,7 +49,9 @@ Status SolveShape(ShapeInference& s) {
 // it spreads over both triangles of `a`, though only one is read.
 Status CholeskyGradient(GradientContext& g) {
   WEIR_RETURN_IF_ERROR(CheckReal(g));
-  const Output l = g.output(0), inverse = g.Add("MatrixInverse", {l});
+  const Output l = g.output(0), ones = g.Add("OnesLike", {g.Add("MatrixDiagPart", {l})});
+  // NaN where the matrix had no such l, as the result: a solution of triangles refuses nothing.
+  const Output inverse = g.Add("MatrixTriangularSolve", {l, g.Add("MatrixDiag", {ones})});
   const Output product = BatchProduct(g, l, g.grad(0), true);
   const Output m = Sub(g, Band(g, product, -1, 0), Scale(g, 0.5, Band(g, product, 0, 0)));
   const Output half = BatchProduct(g, BatchProduct(g, inverse, m, true), inverse);

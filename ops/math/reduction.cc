@@ -75,20 +75,27 @@ Output ElementsPerMean(GradientContext& g) {
   return Cast(g, g.Add("FloorDiv", {input_size, output_size}), dtype);
 }
 
-// The gradient of x_i is the product of the others: z / x_i, but exact where elements are zero. With one zero
-// among the factors only its own gradient is not 0, with more of them none.
+// The gradient of x_i is the product of the others: of those before it and of those behind it. No division,
+// so that it is right for zeros, and where the product of all overflows.
 Status ProdGradient(GradientContext& g) {
   WEIR_RETURN_IF_ERROR(CheckReal(g));
-  const Output x = g.input(0);
-  const Output zero = Zero(g, x), one = One(g, x);
-  const Output is_zero = g.Add("Equal", {x, zero});
-  const Output others = Select(g, is_zero, one, x);
-  const AttrMap keep = {{"keep_dims", true}};
-  const Output product = g.Add("Prod", {others, g.input(1)}, keep);
-  const Output zeros = Sum(g, Cast(g, is_zero, x.dtype()), g.input(1), /*keep_dims=*/true);
-  const Output at_zero = Select(g, g.Add("Equal", {zeros, one}), product, zero);
-  const Output elsewhere = Select(g, g.Add("Equal", {zeros, zero}), Div(g, product, others), zero);
-  g.set_input_grad(0, Mul(g, WithReducedAxes(g, g.grad(0)), Select(g, is_zero, at_zero, elsewhere)));
+  const Output x = g.input(0), shape = ShapeOf(g, x);
+  const Output zero = g.Constant(DType::kInt32, 0), one = g.Constant(DType::kInt32, 1);
+  const Output rank = g.Add("Size", {shape});
+  const Output axes =
+      Reshape(g, g.Add("FloorMod", {Cast(g, g.input(1), DType::kInt32), rank}), g.Integers({-1}));
+  const Output kept = g.Add("ListDiff", {g.Add("Range", {zero, rank, one}), axes});
+  const Output order = g.Add("ConcatV2", {std::vector<Output>{axes, kept}, zero});
+  const auto dims = [&](Output of) { return g.Add("GatherV2", {shape, of, zero}); };
+  const auto size = [&](Output of) { return g.Add("Prod", {dims(of), zero}); };
+  const Output factors = Reshape(g, g.Add("Transpose", {x, order}),
+                                 g.Add("Pack", {std::vector<Output>{size(axes), size(kept)}}));
+  const auto product = [&](bool of_later) {
+    return g.Add("Cumprod", {factors, zero}, {{"exclusive", true}, {"reverse", of_later}});
+  };
+  const Output others = Reshape(g, Mul(g, product(false), product(true)), dims(order));
+  const Output factor = g.Add("Transpose", {others, g.Add("InvertPermutation", {order})});
+  g.set_input_grad(0, ReshapeLike(g, Mul(g, WithReducedAxes(g, g.grad(0)), factor), x));
   return OkStatus();
 }
 

@@ -97,6 +97,8 @@ class Hook {
   virtual bool WouldBeAtEnd(int64_t) const { return false; }
   // Whether all variables are in this process: then they are saved also when SIGTERM has ended a peer first.
   virtual bool OwnsVariables() const { return false; }
+  // Asked before that: whether they have no part of a step that was cancelled while it updated them.
+  virtual bool AreVariablesWhole() const { return true; }
   // What the coming step shall do beside what its caller asks for.
   virtual absl::StatusOr<RunArgs> BeforeRun(RunContext&) { return RunArgs(); }
   virtual absl::Status AfterRun(RunContext&, const RunValues&) { return absl::OkStatus(); }

@@ -337,8 +337,13 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
 void MonitoredSession::SaveOwnVariables() {
   const bool owns = std::any_of(options_.hooks.begin(), options_.hooks.end(),
                                 [](const HookPtr& hook) { return hook->OwnsVariables(); });
-  // The step that failed has changed nothing.
   if (!owns || current() == nullptr) return;
+  const bool are_whole = std::all_of(options_.hooks.begin(), options_.hooks.end(),
+                                     [](const HookPtr& hook) { return hook->AreVariablesWhole(); });
+  if (!are_whole) {
+    PrintNotice("ending after SIGTERM: the variables have a part of the step that failed, and are not saved");
+    return;
+  }
   if (const absl::Status saved = EndHooks(); !saved.ok()) {
     PrintNotice(absl::StrCat("ending after SIGTERM: ", saved.message()));
   }

@@ -129,22 +129,25 @@ class BlockReader {
     return huffman_.Decode(bytes);
   }
 
-  absl::StatusOr<Entry> AtIndex(uint32_t index) const {
+  // Not copied: one byte may name a field of kilobytes, again and again. It is there until the next literal.
+  absl::StatusOr<const Entry*> AtIndex(uint32_t index) const {
+    static const Entry* const path = new Entry{Field::kPath, "/"};
+    static const Entry* const other_path = new Entry{Field::kPath, "/index.html"};
+    static const Entry* const other = new Entry;
     if (index == 0) return Damaged("index 0");
     if (index <= kNumStatic) {
-      if (index == kStaticPath) return Entry{Field::kPath, "/"};
-      if (index == kStaticOtherPath) return Entry{Field::kPath, "/index.html"};
-      return Entry{};
+      if (index == kStaticPath) return path;
+      return index == kStaticOtherPath ? other_path : other;
     }
     const uint32_t age = index - kNumStatic - 1;
     if (age >= kept_.size()) return Damaged("an index beyond the table");
-    return kept_[kept_.size() - 1 - age];
+    return &kept_[kept_.size() - 1 - age];
   }
 
   absl::Status ReadIndexed() {
     WEIR_ASSIGN_OR_RETURN(const uint32_t index, ReadInteger(7));
-    WEIR_ASSIGN_OR_RETURN(const Entry entry, AtIndex(index));
-    Take(entry);
+    WEIR_ASSIGN_OR_RETURN(const Entry* const entry, AtIndex(index));
+    Take(*entry);
     return absl::OkStatus();
   }
 
@@ -152,7 +155,8 @@ class BlockReader {
     Entry entry;
     WEIR_ASSIGN_OR_RETURN(const uint32_t index, ReadInteger(num_bits));
     if (index != 0) {
-      WEIR_ASSIGN_OR_RETURN(entry, AtIndex(index));
+      WEIR_ASSIGN_OR_RETURN(const Entry* const known, AtIndex(index));
+      entry.field = known->field;
     } else {
       WEIR_ASSIGN_OR_RETURN(const std::string name, ReadString());
       if (name == token_key_) entry.field = Field::kToken;

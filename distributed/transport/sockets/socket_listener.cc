@@ -132,6 +132,8 @@ class SocketListener::Call final : public IncomingCall {
 
 Payload SocketListener::Connection::Place(const SocketMessage& message, size_t index, size_t num_bytes) {
   if (listener_->placement_ == nullptr || message.kind != SocketMessage::Kind::kRequest) return Payload();
+  // Nothing that a stranger sends is looked into: it is sent away when its message is whole.
+  if (stage_ != Stage::kProof) return Payload();
   WireReader reader(message.text);
   const absl::string_view method = reader.String();
   // Not for a caller that may not send it.
@@ -306,10 +308,13 @@ absl::Status SocketListener::OpenTcpPort() {
   }
   WEIR_ASSIGN_OR_RETURN(const HostPort here, HostPort::Parse(address()));
   const absl::StatusOr<ListeningSockets> sockets = ListenAtOneOf(here.host, *options_.tcp_ports);
+  const size_t num_before = acceptors_.size();
   absl::Status opened = sockets.status();
   if (sockets.ok()) {
     for (const int fd : sockets->fds) opened.Update(Accept(fd));
   }
+  // A port of which nobody is told takes nobody in.
+  for (; !opened.ok() && acceptors_.size() > num_before; acceptors_.pop_back()) acceptors_.back()->Stop();
   tcp_port_ = opened.ok() ? sockets->port : kNoPort;
   return options_.tcp_ports->first == 0 ? absl::OkStatus() : opened;  // ports that were asked for must do
 }

@@ -58,7 +58,7 @@ TEST_P(SocketTransportTest, TheSecretIsToldOnlyToThoseWhoHaveTheToken) {
 }
 
 TEST_P(SocketTransportTest, WhoeverHasNoTicketIsSentAway) {
-  const std::string request = Request(1, "/weir.T/Echo", FrameWith("")), nonce(kNonceBytes, 'n');
+  const std::string request = Request(1, "/weir.T/Echo", FrameWithAnEmptyPayload()), nonce(kNonceBytes, 'n');
   const std::string& ticket = sockets_.ticket.text;
   for (const std::string& bytes :
        {request, HelloWith("", nonce) + request, HelloWith(ticket, "") + request,
@@ -71,12 +71,13 @@ TEST_P(SocketTransportTest, WhoeverHasNoTicketIsSentAway) {
     EXPECT_TRUE(client.IsSentAway());
   }
   EXPECT_EQ(num_calls_, 0);
+  EXPECT_EQ(num_placed_, 0);
   EXPECT_GE(AwaitRefused(6), 6);  // those that sent a whole message
   ExpectAlive();
 }
 
 TEST_P(SocketTransportTest, WhoeverDoesNotKnowTheKeyIsSentAway) {
-  const std::string request = Request(1, "/weir.T/Echo", FrameWith(""));
+  const std::string request = Request(1, "/weir.T/Echo", FrameWithAnEmptyPayload());
   std::string of_another_connection;
   {
     RawClient good(sockets_);
@@ -100,6 +101,7 @@ TEST_P(SocketTransportTest, WhoeverDoesNotKnowTheKeyIsSentAway) {
     EXPECT_TRUE(client.IsSentAway()) << i;
   }
   EXPECT_EQ(num_calls_, 0);
+  EXPECT_EQ(num_placed_, 0);
   EXPECT_EQ(AwaitRefused(6), 6);
   ExpectAlive();
 }

@@ -79,6 +79,13 @@ inline std::string Request(uint64_t call, absl::string_view method, const Frame&
   return Bytes(Kind::kRequest, call, text.Take(), &frame);
 }
 
+// Of which the listener may ask where its payload belongs.
+inline Frame FrameWithAnEmptyPayload() {
+  Frame frame;
+  frame.payloads.push_back(Payload::OfString(""));
+  return frame;
+}
+
 inline Frame FrameWith(std::string header, size_t payload_bytes = 0) {
   Frame frame;
   frame.header = std::move(header);
@@ -254,11 +261,17 @@ class SocketFixture {
   const bool is_tcp_;
   std::atomic<int> num_calls_{0};
   std::atomic<int> num_refused_{0};
+  std::atomic<int> num_placed_{0};
   std::unique_ptr<Transport> network_ = MakeNetwork();
   std::unique_ptr<Transport> transport_ = MakeSocketTransport(MakeNetwork(), Options()).value();
   std::unique_ptr<Listener> listener_ =
       transport_
-          ->Listen("127.0.0.1:0", [this](std::shared_ptr<IncomingCall> call) { OnCall(std::move(call)); })
+          ->Listen(
+              "127.0.0.1:0", [this](std::shared_ptr<IncomingCall> call) { OnCall(std::move(call)); },
+              [this](absl::string_view, absl::string_view, size_t, size_t) {
+                ++num_placed_;
+                return Payload();
+              })
           .value();
   FoundSockets sockets_ = FindSockets(*network_, listener_->address());
 };

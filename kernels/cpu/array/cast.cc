@@ -1,9 +1,10 @@
 // Cast between numeric dtypes and bool.
 //
-// Floating to integer truncates towards zero; values that do not fit (and NaN) become the smallest number of
-// the integer type, as x86 does. Complex to real drops the imaginary part. Attr Truncate (drop low bits of
-// the mantissa instead of rounding) applies to bfloat16 and half. A quantized number is the integer that it
-// is stored as: no range is looked at. Floating numbers of eight bits go by way of float.
+// Floating to integer truncates towards zero. What does not fit is undefined in TensorFlow, where it depends
+// on the type, the processor and the number of elements: here it becomes the smallest number of the integer
+// type, as NaN does. Complex to real drops the imaginary part. Attr Truncate (drop low bits of the mantissa
+// instead of rounding) applies to bfloat16 and half. A quantized number is the integer that it is stored as:
+// no range is looked at. Floating numbers of eight bits go by way of float.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
+#include "kernels/cpu/strings/string_budget.h"
 #include "kernels/device_kernels.h"
 #include "kernels/formats/jpeg.h"
 #include "kernels/formats/png.h"
@@ -118,12 +120,16 @@ class EncodePngKernel final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor * output,
                           context.AllocateOutput(0, Shape(images.shape().dims().first(rank - 3))));
     const int64_t size = height * width * channels;
+    // A file of one pixel is many times as large as the pixel.
+    StringBudget budget(context);
     for (int64_t i = 0; i < output->num_elements(); ++i) {
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
       auto file = EncodePng(images.flat<T>().subspan(i * size, size), height, width, channels, compression_);
       if (!file.ok()) {
         return InvalidArgumentError(StrCat("PNG encoding failed at the following flattened batch indices: ",
                                            i, ": ", file.status().message()));
       }
+      WEIR_RETURN_IF_ERROR(budget.Take(static_cast<int64_t>(file->size())));
       output->flat<std::string>()[i] = *std::move(file);
     }
     return absl::OkStatus();

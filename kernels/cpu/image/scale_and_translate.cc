@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/image/image_types.h"
 #include "kernels/cpu/image/resize_geometry.h"
 #include "kernels/device_kernels.h"
@@ -214,17 +215,18 @@ class ScaleAndTranslate final : public Kernel {
     const double terms = static_cast<double>(row) * static_cast<double>(axes.rows.size + axes.columns.size);
     context.threads().ParallelFor(
         shape.dim(0) * shape.dim(1), kTermCost * terms, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
+          for (int64_t i = begin; i < end && !context.cancellation().is_cancelled(); ++i) {
             const T* const image = from + i / shape.dim(1) * images.dim(1) * row;
             float* const sampled = rows.begin() + i * row;
             SampleRows(axes.rows, i % shape.dim(1), image, images.dim(1), row, sampled);
             float* pixel = to + i * shape.dim(2) * channels;
-            for (int64_t x = 0; x < shape.dim(2); ++x, pixel += channels) {
+            for (int64_t x = 0; x < shape.dim(2) && !context.cancellation().is_cancelled();
+                 ++x, pixel += channels) {
               SampleRows(axes.columns, x, sampled, images.dim(2), channels, pixel);
             }
           }
         });
-    return absl::OkStatus();
+    return context.cancellation().is_cancelled() ? context.cancellation().reason() : absl::OkStatus();
   }
 
  private:
@@ -309,28 +311,30 @@ class ScaleAndTranslateGrad final : public Kernel {
     context.threads().ParallelFor(shape.dim(0), kTermCost * terms, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         Spread(axes, from + i * gradients.dim(1) * row, gradients, shape,
-               rows.begin() + i * shape.dim(1) * row, to + i * shape.dim(1) * shape.dim(2) * shape.dim(3));
+               rows.begin() + i * shape.dim(1) * row, to + i * shape.dim(1) * shape.dim(2) * shape.dim(3),
+               context.cancellation());
       }
     });
-    return absl::OkStatus();
+    return context.cancellation().is_cancelled() ? context.cancellation().reason() : absl::OkStatus();
   }
 
  private:
-  // Hands the gradients of one image back to the lines, and then to the pixels, that they were made from.
+  // Hands the gradients of one image back to the lines, and then to the pixels, that they were made from. It
+  // leaves off when the step is cancelled.
   static void Spread(const Sampling::Axes& axes, const float* from, const Shape& gradients,
-                     const Shape& original, float* lines, float* to) {
+                     const Shape& original, float* lines, float* to, const Cancellation& cancellation) {
     const int64_t row = gradients.dim(2) * gradients.dim(3), channels = gradients.dim(3);
-    SpreadLines(axes.rows, from, gradients.dim(1), original.dim(1), row, lines);
+    SpreadLines(axes.rows, from, gradients.dim(1), original.dim(1), row, lines, cancellation);
     for (int64_t y = 0; y < original.dim(1); ++y) {
       SpreadLines(axes.columns, lines + y * row, gradients.dim(2), original.dim(2), channels,
-                  to + y * original.dim(2) * channels);
+                  to + y * original.dim(2) * channels, cancellation);
     }
   }
 
   static void SpreadLines(const Spans& spans, const float* from, int64_t resized, int64_t original,
-                          int64_t size, float* to) {
+                          int64_t size, float* to, const Cancellation& cancellation) {
     std::fill_n(to, original * size, 0.0f);
-    for (int64_t i = 0; i < resized; ++i, from += size) {
+    for (int64_t i = 0; i < resized && !cancellation.is_cancelled(); ++i, from += size) {
       for (int64_t k = 0; k < spans.Count(i, original); ++k) {
         AddScaled(from, spans.weights[i * spans.size + k], size, to + (spans.starts[i] + k) * size);
       }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/math/broadcast_batch.h"
 #include "kernels/cpu/widened.h"
@@ -27,11 +28,17 @@ class Decomposition {
  public:
   // `matrix` [rows, columns] is overwritten. `scales` has min(rows, columns) elements, `row` has room for a
   // row of the matrix and of q.
-  Decomposition(T* matrix, int64_t rows, int64_t columns, T* scales, T* row)
-      : matrix_(matrix), rows_(rows), columns_(columns), scales_(scales), row_(row) {}
+  Decomposition(T* matrix, int64_t rows, int64_t columns, T* scales, T* row, const Cancellation& cancellation)
+      : matrix_(matrix),
+        rows_(rows),
+        columns_(columns),
+        scales_(scales),
+        row_(row),
+        cancellation_(cancellation) {}
 
+  // This and WriteQ leave off when the step is cancelled: a large matrix takes minutes.
   void Run() {
-    for (int64_t k = 0; k < std::min(rows_, columns_); ++k) {
+    for (int64_t k = 0; k < std::min(rows_, columns_) && !cancellation_.is_cancelled(); ++k) {
       MakeReflection(k);
       Reflect(k, scales_[k], matrix_ + k + 1, columns_, columns_ - k - 1);
     }
@@ -50,7 +57,7 @@ class Decomposition {
   void WriteQ(T* q, int64_t q_columns) const {
     std::fill_n(q, rows_ * q_columns, T(0));
     for (int64_t i = 0; i < q_columns; ++i) q[i * q_columns + i] = T(1);
-    for (int64_t k = std::min(rows_, columns_) - 1; k >= 0; --k) {
+    for (int64_t k = std::min(rows_, columns_) - 1; k >= 0 && !cancellation_.is_cancelled(); --k) {
       Reflect(k, elementwise::Conj()(scales_[k]), q, q_columns, q_columns);
     }
   }
@@ -95,6 +102,7 @@ class Decomposition {
   const int64_t rows_, columns_;
   T* const scales_;
   T* const row_;
+  const Cancellation& cancellation_;
 };
 
 template <typename T>
@@ -128,15 +136,16 @@ class Qr final : public Kernel {
     const double cost =
         kCost * static_cast<double>(rows) * static_cast<double>(least) * static_cast<double>(columns + inner);
     context.threads().ParallelFor(batch.num_elements(), cost, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
+      for (int64_t i = begin; i < end && !context.cancellation().is_cancelled(); ++i) {
         Wide* const scales = rooms.flat<Wide>().data() + i * room;
         Decomposition<Wide> decomposition(work.flat<Wide>().data() + i * rows * columns, rows, columns,
-                                          scales, scales + least);
+                                          scales, scales + least, context.cancellation());
         decomposition.Run();
         decomposition.WriteR(r.flat<Wide>().data() + i * inner * columns, inner);
         decomposition.WriteQ(q.flat<Wide>().data() + i * rows * inner, inner);
       }
     });
+    if (context.cancellation().is_cancelled()) return absl::CancelledError("the step was cancelled");
     Narrow(context, q, q_output);
     Narrow(context, r, r_output);
     return absl::OkStatus();

@@ -450,6 +450,14 @@ double GammaSampleSlope(double a, double x) {
   return -SlopeByTerm(a, x) * x / a;
 }
 
+// Terms of negative numbers are those of positive ones, up to the sign, and the sum of many is the difference
+// of two that have no end. Precondition: x is whole, q < -kLarge and is not.
+double ZetaOfLargeNegative(double x, double q) {
+  const double num_terms = std::floor(-q - kLarge) + 1;
+  const double sign = std::fmod(x, 2) == 0 ? 1 : -1;
+  return sign * (Zeta(x, -q - num_terms + 1) - Zeta(x, 1 - q)) + Zeta(x, q + num_terms);
+}
+
 double Zeta(double x, double q) {
   if (x == 1) return kInfinity;
   if (!(x > 1) || std::isnan(q)) return kNan;
@@ -457,7 +465,7 @@ double Zeta(double x, double q) {
     const bool is_whole = x == std::floor(x);
     if (q == std::floor(q)) return is_whole && std::fmod(x, 2) == 0 ? kInfinity : kNan;
     if (!is_whole) return kNan;
-    if (q < -1e5) return kNan;  // more terms than anybody would wait for
+    if (q < -kLarge) return ZetaOfLargeNegative(x, q);
   }
   if (q == kInfinity) return 0;
   // The Euler-Maclaurin formula, DLMF 25.11.28 after the first terms are taken one by one.

@@ -28,6 +28,23 @@ TEST(SpecialFunctionsTest, IncompleteBetaIsExactInItsTails) {
   }
 }
 
+// By DLMF 25.11.4 they are what the terms up to a positive number add to that number's; mpmath's, in 40
+// digits.
+TEST(SpecialFunctionsTest, ZetaOfNegativeNumbersTakesAsLongAsOthers) {
+  struct {
+    double x, q, value;
+  } const cases[] = {{2, -99999.5, 9.8695944010893587},
+                     {3, -12.25, -62.009482333729292},
+                     {2, -1000000000.25, 19.739208801178717},
+                     {3, -99999.75, 62.01255336064964},
+                     {8, -10.5, 512.07945165375917},
+                     {2, -2.5, 9.5392466449891238},
+                     {5, -1000000000000.5, 2.4999999999953479e-49}};
+  for (const auto& [x, q, value] : cases) {
+    EXPECT_LT(std::abs(Zeta(x, q) / value - 1), 1e-14) << x << " " << q;
+  }
+}
+
 TEST(SpecialFunctionsTest, InverseErfIsExactForSmallNumbersAndNearOne) {
   struct {
     double x, value;

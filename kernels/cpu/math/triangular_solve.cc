@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/math/broadcast_batch.h"
@@ -28,11 +29,12 @@ struct Triangle {
   bool is_lower, is_adjoint;
 };
 
-// x holds b [rows, columns] and becomes the solution. A zero on the diagonal gives infinities and NaN.
+// x holds b [rows, columns] and becomes the solution. A zero on the diagonal gives infinities and NaN. It
+// leaves off when the step is cancelled.
 template <typename T>
-void Substitute(const Triangle<T>& a, int64_t columns, T* x) {
+void Substitute(const Triangle<T>& a, int64_t columns, T* x, const Cancellation& cancellation) {
   const bool goes_down = a.is_lower != a.is_adjoint;
-  for (int64_t step = 0; step < a.rows; ++step) {
+  for (int64_t step = 0; step < a.rows && !cancellation.is_cancelled(); ++step) {
     const int64_t i = goes_down ? step : a.rows - 1 - step;
     T* const row = x + i * columns;
     for (int64_t known = 0; known < step; ++known) {
@@ -68,14 +70,15 @@ class MatrixTriangularSolve final : public Kernel {
     const double cost =
         kCost / 2 * static_cast<double>(rows) * static_cast<double>(rows) * static_cast<double>(columns);
     context.threads().ParallelFor(batch.num_elements(), cost, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
+      for (int64_t i = begin; i < end && !context.cancellation().is_cancelled(); ++i) {
         const Wide* const from = b.flat<Wide>().data() + of_b.MatrixOf(i) * rows * columns;
         Wide* const to = x.flat<Wide>().data() + i * rows * columns;
         std::copy_n(from, rows * columns, to);
         const Wide* const matrix = a.flat<Wide>().data() + of_a.MatrixOf(i) * rows * rows;
-        Substitute<Wide>({matrix, rows, is_lower_, is_adjoint_}, columns, to);
+        Substitute<Wide>({matrix, rows, is_lower_, is_adjoint_}, columns, to, context.cancellation());
       }
     });
+    if (context.cancellation().is_cancelled()) return absl::CancelledError("the step was cancelled");
     Narrow(context, x, output);
     return absl::OkStatus();
   }

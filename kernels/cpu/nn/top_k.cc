@@ -18,18 +18,25 @@ constexpr double kCost = 10;  // nanoseconds per element on one core
 enum class Wanted { kLargest, kLeast };
 
 // The positions of the k largest of `row`, the largest first, or of the k least, the least first; the first
-// of equal ones first, and NaN after any number. Precondition: k <= row.size(), positions has room for all of
-// them.
-template <typename T, Wanted wanted>
-void FindTopK(absl::Span<const T> row, int64_t k, std::vector<int64_t>& positions) {
-  for (size_t i = 0; i < row.size(); ++i) positions[i] = static_cast<int64_t>(i);
-  const auto comes_before = [&](int64_t a, int64_t b) {
+// of equal ones first, and NaN after any number. Precondition: k <= row.size(), positions has room for k.
+template <typename T, Wanted wanted, typename I>
+void FindTopK(absl::Span<const T> row, int64_t k, I* positions) {
+  if (k == 0) return;
+  const auto comes_before = [&](I a, I b) {
     const auto x = static_cast<ComputeType<T>>(row[a]), y = static_cast<ComputeType<T>>(row[b]);
     if (x != y && x == x && y == y) return wanted == Wanted::kLargest ? x > y : x < y;
     if ((x == x) != (y == y)) return x == x;
     return a < b;
   };
-  std::partial_sort(positions.begin(), positions.begin() + k, positions.end(), comes_before);
+  for (int64_t i = 0; i < k; ++i) positions[i] = static_cast<I>(i);
+  std::make_heap(positions, positions + k, comes_before);  // the first is the one to go
+  for (int64_t i = k; i < static_cast<int64_t>(row.size()); ++i) {
+    if (!comes_before(static_cast<I>(i), positions[0])) continue;
+    std::pop_heap(positions, positions + k, comes_before);
+    positions[k - 1] = static_cast<I>(i);
+    std::push_heap(positions, positions + k, comes_before);
+  }
+  std::sort_heap(positions, positions + k, comes_before);
 }
 
 template <typename T, typename I, Wanted wanted = Wanted::kLargest>
@@ -63,14 +70,12 @@ class TopK final : public Kernel {
     I* to_indices = indices->flat<I>().data();
     context.threads().ParallelFor(input.num_elements() / columns, kCost * static_cast<double>(columns),
                                   [=](int64_t begin, int64_t end) {
-                                    std::vector<int64_t> positions(columns);
                                     for (int64_t r = begin; r < end; ++r) {
                                       const absl::Span<const T> row(from + r * columns, columns);
+                                      I* const positions = to_indices + r * k;
                                       FindTopK<T, wanted>(row, k, positions);
-                                      for (int64_t i = 0; i < k; ++i) {
+                                      for (int64_t i = 0; i < k; ++i)
                                         to_values[r * k + i] = row[positions[i]];
-                                        to_indices[r * k + i] = static_cast<I>(positions[i]);
-                                      }
                                     }
                                   });
     return absl::OkStatus();

@@ -308,15 +308,17 @@ class Sampler final : public Kernel {
   }
 
   Sampler(const KernelConstruction& construction, int64_t range, std::shared_ptr<RandomStream> stream)
-      : request_(construction), classes_(range), stream_(std::move(stream)) {}
+      : request_(construction), range_(range), classes_(range), stream_(std::move(stream)) {}
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_RETURN_IF_ERROR(request_.Check(context.input(0)));
+    WEIR_RETURN_IF_ERROR(CheckTrueClasses(context.input(0), range_));
     return SampleInto(context, request_, classes_, Reserve(*stream_, request_.num_sampled));
   }
 
  private:
   const Request request_;
+  const int64_t range_;
   const Distribution classes_;
   const std::shared_ptr<RandomStream> stream_;
 };
@@ -492,6 +494,7 @@ class AllClasses final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     const Tensor& true_classes = context.input(0);
     WEIR_RETURN_IF_ERROR(request_.Check(true_classes));
+    WEIR_RETURN_IF_ERROR(CheckTrueClasses(true_classes, request_.num_sampled));
     const Shape sampled_shape({request_.num_sampled});
     WEIR_ASSIGN_OR_RETURN(Tensor * sampled, context.AllocateOutput(0, sampled_shape));
     for (int64_t i = 0; i < request_.num_sampled; ++i) sampled->flat<int64_t>()[i] = i;

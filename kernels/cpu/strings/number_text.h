@@ -26,6 +26,8 @@ inline bool ParseFloat(absl::string_view text, T& value) {
   if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
     format = absl::chars_format::hex;
     text.remove_prefix(2);
+    // from_chars would take a sign, and words.
+    if (!absl::ascii_isxdigit(static_cast<unsigned char>(text[0])) && text[0] != '.') return false;
   }
   // from_chars gives the nearest of what it cannot represent, but has no number then.
   const absl::from_chars_result result =

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strings/string_budget.h"
@@ -69,9 +70,15 @@ class Substr final : public Kernel {
     const BroadcastLoops loops = MakeBroadcastLoops(shape, operands);
     absl::Status status;
     StringBudget budget(context);
+    // One long text may be walked along for each of many positions.
+    const Cancellation& cancellation = context.cancellation();
     ForEachRow(loops, 2, 0, loops.num_rows(), [&](int64_t row, const int64_t* offsets) {
       for (int64_t i = 0; i < loops.inner_size() && status.ok(); ++i) {
         const int64_t place = offsets[1] + i * loops.strides[1].back();
+        if (cancellation.is_cancelled()) {
+          status = cancellation.reason();
+          break;
+        }
         status =
             Cut(context.input(0).flat<std::string>()[offsets[0] + i * loops.strides[0].back()],
                 IntegerAt(pos, place), IntegerAt(len, place), row * loops.inner_size() + i, budget, *output);
@@ -102,7 +109,27 @@ class Substr final : public Kernel {
 // The pieces of each string, as a sparse matrix.
 class SplitStrings : public Kernel {
  public:
-  using Pieces = std::vector<absl::string_view>;
+  // The room for very many pieces is asked for; where there is none, the rest is left out.
+  class Pieces {
+   public:
+    explicit Pieces(KernelContext& context) : budget_(context) {}
+
+    void push_back(absl::string_view piece) {
+      constexpr size_t kMany = 1 << 16;
+      if (pieces_.size() % kMany == kMany - 1) {
+        status_.Update(budget_.Take(static_cast<int64_t>(kMany * sizeof(absl::string_view))));
+      }
+      if (status_.ok()) pieces_.push_back(piece);
+    }
+    size_t size() const { return pieces_.size(); }
+    absl::string_view operator[](size_t i) const { return pieces_[i]; }
+    const absl::Status& status() const { return status_; }
+
+   private:
+    StringBudget budget_;
+    std::vector<absl::string_view> pieces_;
+    absl::Status status_;
+  };
 
   absl::Status Compute(KernelContext& context) final {
     const Tensor& input = context.input(0);
@@ -115,12 +142,13 @@ class SplitStrings : public Kernel {
       return absl::InvalidArgumentError(
           absl::StrCat(SeparatorName(), " must be a scalar, got shape: ", separator.shape().ToString()));
     }
-    Pieces pieces;
+    Pieces pieces(context);
     std::vector<int64_t> ends;  // of the pieces of each string
     size_t widest = 0;
     for (const std::string& text : input.flat<std::string>()) {
       const size_t begin = pieces.size();
       Split(text, separator.scalar<std::string>(), pieces);
+      WEIR_RETURN_IF_ERROR(pieces.status());
       widest = std::max(widest, pieces.size() - begin);
       ends.push_back(static_cast<int64_t>(pieces.size()));
     }

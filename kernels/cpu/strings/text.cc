@@ -20,10 +20,22 @@ namespace weir {
 namespace {
 
 // A format of printf without its letter, and the letter for floating numbers.
-struct NumberFormat {
+struct TextFormat {
   std::string prefix;
   char letter = 'f';
+  // For strings, which take no zeros or signs: -1 where the attr is not given.
+  int64_t width = -1, precision = -1;
+  bool is_left = false;
 };
+
+// As printf's %*.*s, but that only a width makes a difference, as in TensorFlow.
+std::string Padded(const TextFormat& format, const std::string& value) {
+  if (format.width <= 0) return value;
+  const std::string kept = format.precision < 0 ? value : value.substr(0, format.precision);
+  const auto width = static_cast<size_t>(format.width);
+  const std::string blanks(width > kept.size() ? width - kept.size() : 0, ' ');
+  return format.is_left ? kept + blanks : blanks + kept;
+}
 
 template <typename... Arguments>
 std::string Print(const std::string& format, Arguments... arguments) {
@@ -33,20 +45,11 @@ std::string Print(const std::string& format, Arguments... arguments) {
 }
 
 template <typename T>
-std::string AsText(const NumberFormat& format, const T& value) {
+std::string AsText(const TextFormat& format, const T& value) {
   if constexpr (std::is_same_v<T, bool>) {
     return value ? "true" : "false";
   } else if constexpr (std::is_same_v<T, std::string>) {
-    // Only the side of the blanks counts of a format for strings.
-    const bool is_left = absl::StrContains(format.prefix, '-');
-    const size_t first_digit = format.prefix.find_first_of("123456789");
-    size_t width = 0;
-    if (first_digit != std::string::npos) {
-      (void)absl::SimpleAtoi(format.prefix.substr(first_digit, format.prefix.find('.') - first_digit),
-                             &width);
-    }
-    const std::string blanks(width > value.size() ? width - value.size() : 0, ' ');
-    return is_left ? value + blanks : blanks + value;
+    return Padded(format, value);
   } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
     return absl::StrCat("(", AsText(format, value.real()), ",", AsText(format, value.imag()), ")");
   } else if constexpr (std::is_integral_v<T>) {
@@ -91,7 +94,7 @@ class AsString final : public Kernel {
       return absl::InvalidArgumentError(
           absl::StrCat("width is ", width, " and precision ", precision, ", must not exceed ", kMost));
     }
-    NumberFormat format{"%", is_shortest ? 'g' : is_scientific ? 'e' : 'f'};
+    TextFormat format{"%", is_shortest ? 'g' : is_scientific ? 'e' : 'f', width, precision, fill == "-"};
     if (width >= 0) absl::StrAppend(&format.prefix, fill, width);
     if (precision >= 0) absl::StrAppend(&format.prefix, ".", precision);
     constexpr int64_t kLongestNumber = 330;
@@ -107,18 +110,22 @@ class AsString final : public Kernel {
       const T& value = input.flat<T>()[i];
       int64_t num_bytes = std::is_same_v<T, bool> ? 5 : longest_;
       if constexpr (std::is_same_v<T, std::string>) num_bytes += static_cast<int64_t>(value.size());
-      if (num_bytes > kNotWorthCounting) WEIR_RETURN_IF_ERROR(budget.Take(num_bytes));
-      output->flat<std::string>()[i] = AsText(format_, value);
+      const bool is_long = num_bytes > kLong;
+      if (is_long) WEIR_RETURN_IF_ERROR(budget.Take(num_bytes));
+      std::string& text = output->flat<std::string>()[i];
+      text = AsText(format_, value);
+      // Of short ones what they take in fact: most are much shorter than they may be.
+      if (!is_long) WEIR_RETURN_IF_ERROR(budget.Take(static_cast<int64_t>(text.size())));
     }
     return absl::OkStatus();
   }
 
  private:
-  static constexpr int64_t kNotWorthCounting = 1024;
+  static constexpr int64_t kLong = 1024;
 
-  AsString(NumberFormat format, int64_t longest) : format_(std::move(format)), longest_(longest) {}
+  AsString(TextFormat format, int64_t longest) : format_(std::move(format)), longest_(longest) {}
 
-  const NumberFormat format_;
+  const TextFormat format_;
   const int64_t longest_;  // bytes of a number
 };
 

@@ -191,6 +191,19 @@ TEST(CancelledSteps, DilateNoMorePixels) {
   }
 }
 
+// Each pixel of the result is a sum over the whole line: 10^12 terms.
+TEST(CancelledSteps, ScaleNoMorePixels) {
+  TestHost host({RegisterImageKernels});
+  const Tensor size = Tensor::Vector<int32_t>({5000, 5000}), none = Tensor::Vector<float>({0, 0});
+  const Tensor tiny = Tensor::Vector<float>({1e-20f, 1e-20f});
+  const AttrMap attrs = {{"kernel_type", std::string("triangle")}, {"antialias", true}};
+  KernelUnderTest scale(host, "ScaleAndTranslate",
+                        {DType::kFloat32, DType::kInt32, DType::kFloat32, DType::kFloat32}, attrs);
+  ExpectCancelled(scale, {Ones({1, 1, 20'000, 1}), size, tiny, none});
+  KernelUnderTest back(host, "ScaleAndTranslateGrad", std::vector<DType>(4, DType::kFloat32), attrs);
+  ExpectCancelled(back, {Ones({1, 5000, 5000, 1}), Ones({1, 1, 20'000, 1}), tiny, none});
+}
+
 // One box a time: 10^6 of them around 2,000 x 2,000 pixels are 8 * 10^9 pixels.
 TEST(CancelledSteps, DrawNoMoreBoxes) {
   TestHost host({RegisterImageKernels});

@@ -159,6 +159,22 @@ TEST(CancelledSteps, SolveNoMoreRowsOfBands) {
             absl::CancelledError("enough"));
 }
 
+// One matrix took minutes, which nobody could end.
+TEST(CancelledSteps, DecomposeAndSolveNoMoreOfOneMatrix) {
+  TestHost host({RegisterMathKernels});
+  Tensor matrix(DType::kFloat32, Shape({4000, 4000}));
+  std::fill(matrix.flat<float>().begin(), matrix.flat<float>().end(), 1.0f);
+  const auto status = [&](const char* op, std::vector<Tensor> inputs) {
+    Cancellation cancellation;
+    const Canceller canceller(cancellation);
+    return KernelUnderTest(host, op, std::vector<DType>(inputs.size(), DType::kFloat32))
+        .Run(inputs, &cancellation)
+        .status();
+  };
+  EXPECT_EQ(status("Qr", {matrix}).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(status("MatrixTriangularSolve", {matrix, matrix}).code(), absl::StatusCode::kCancelled);
+}
+
 // Weights of classes that are never drawn were outside of the device's memory.
 TEST(CandidateSamplers, WeightsOfReservedClassesCountAsMemory) {
   TestHost host({RegisterRandomKernels}, int64_t{1} << 20);

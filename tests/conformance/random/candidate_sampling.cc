@@ -52,13 +52,12 @@ void AddCandidateSamplingRecords(Suite& suite) {
         .Hostile({Longs({1, 2})}, "true_classes must", attrs)
         .Hostile({Make(D::kInt64, {1, 2}, {1, 2})}, "must have num_true columns", attrs)
         .Hostile({classes}, "Sampler's range is too small", with("num_sampled", 6))
+        .Hostile({Make(D::kInt64, {2, 1}, {1, 5})}, "a true class is 5, must be in [0, 5)", attrs)
+        .Hostile({Make(D::kInt64, {2, 1}, {1, -1})}, "a true class is -1", attrs)
         .OutOfMemory({classes}, many);
   }
   for (const char* op : {"LearnedUnigramCandidateSampler", "ThreadUnsafeUnigramCandidateSampler"}) {
-    suite.Op(op)
-        .Hostile({Make(D::kInt64, {2, 1}, {1, 5})}, "a true class is 5, must be in [0, 5)", attrs)
-        .Hostile({Make(D::kInt64, {2, 1}, {1, -1})}, "a true class is -1", attrs)
-        .Hostile({classes}, "must be below 2^31 - 1", with("range_max", kWide));
+    suite.Op(op).Hostile({classes}, "must be below 2^31 - 1", with("range_max", kWide));
   }
   const AttrMap fixed = {{"num_true", 1},
                          {"num_sampled", 3},
@@ -104,6 +103,7 @@ void AddCandidateSamplingRecords(Suite& suite) {
   suite.Op("AllCandidateSampler")
       .TestedElsewhere("state: tests/conformance/tensorflow_test.py")
       .Hostile({Longs({1, 2})}, "true_classes must", all)
+      .Hostile({Make(D::kInt64, {2, 1}, {1, -1})}, "a true class is -1, must be in [0,", all)
       .OutOfMemory({classes}, {{"num_true", 1}, {"num_sampled", kWide}, {"unique", true}});
 
   OpRecord& hits = suite.Op("ComputeAccidentalHits").Reference(Hits).NoGradient();

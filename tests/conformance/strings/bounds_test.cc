@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_kernels.h"
 #include "tests/conformance/kernel_under_test.h"
@@ -34,6 +36,33 @@ TEST(CancelledSteps, CountNoMoreNGrams) {
   cancellation.Cancel(absl::CancelledError("enough"));
   EXPECT_EQ(many.Run({words, splits}, &cancellation).status(), absl::CancelledError("enough"));
   EXPECT_EQ(few.Run({words, splits}, &cancellation).status(), absl::CancelledError("enough"));
+}
+
+// Many short ones were not counted at all.
+TEST(NumbersAsStrings, CountAsMemoryWhereTheyAreMany) {
+  TestHost host({RegisterStringsKernels}, 8 << 20);
+  KernelUnderTest write(host, "AsString", {DType::kInt8}, {{"width", 600}});
+  EXPECT_TRUE(write.Run({Tensor(DType::kInt8, Shape({1000}))}).ok());
+  EXPECT_EQ(write.Run({Tensor(DType::kInt8, Shape({50'000}))}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+// Each position walks along the same text: 10^12 characters.
+TEST(CancelledSteps, WalkAlongNoMoreCharacters) {
+  TestHost host({RegisterStringsKernels});
+  KernelUnderTest cut(host, "Substr", {DType::kString, DType::kInt32, DType::kInt32},
+                      {{"unit", "UTF8_CHAR"}});
+  Tensor positions(DType::kInt32, Shape({1'000'000})), lengths(DType::kInt32, Shape({1'000'000}));
+  std::fill(positions.flat<int32_t>().begin(), positions.flat<int32_t>().end(), 999'999);
+  std::fill(lengths.flat<int32_t>().begin(), lengths.flat<int32_t>().end(), 0);
+  Cancellation cancellation;
+  std::thread canceller([&cancellation] {
+    absl::SleepFor(absl::Milliseconds(20));
+    cancellation.Cancel(absl::CancelledError("enough"));
+  });
+  const Tensor text = Tensor::Scalar<std::string>(std::string(1'000'000, 'a'));
+  EXPECT_EQ(cut.Run({text, positions, lengths}, &cancellation).status(), absl::CancelledError("enough"));
+  canceller.join();
 }
 
 // The positions of all rows were reserved outside of the device's memory, which ended the process.

@@ -27,9 +27,10 @@ std::string Written(const Call& call, const Value& value, DType dtype) {
     if (fill == "+") out << std::showpos;
   }
   if (dtype == D::kString) {
+    const int64_t precision = call.integer("precision");
     out << std::setfill(' ');
     if (fill != "-") out << std::right;
-    out << value.text;
+    out << (call.integer("width") > 0 && precision >= 0 ? value.text.substr(0, precision) : value.text);
   } else if (dtype == D::kBool) {
     return value.is_zero() ? "false" : "true";
   } else if (IsFloating(dtype)) {
@@ -97,6 +98,10 @@ void AddAsString(Suite& suite) {
       .Call({Words({"abc", "", "abcdefgh"})}, {{"width", 5}, {"fill", "-"}})
       .Call({Words({"abc", "", "abcdefgh"})}, {{"width", 12}, {"fill", "0"}})
       .Call({Words({"abc"})}, {{"precision", 1}})
+      .Call({Words({"ab"})}, {{"precision", 5}})
+      .Call({Words({"ab"})}, {{"width", 0}, {"precision", 12}})
+      .Call({Words({"abc", ""})}, {{"width", 5}, {"precision", 1}})
+      .Call({Words({"abc"})}, {{"width", 5}, {"precision", 0}, {"fill", "-"}})
       .Call({Floats({2})}, {{"width", -3}, {"precision", -4}})
       .Call({Floats({2})}, {{"width", 0}})
       .Call({Floats({0, 2})});
@@ -130,7 +135,8 @@ void AddStringToNumber(Suite& suite) {
         .Call({Words({"+5", "infinity", "InFinity", "-nan(5)", ".5", "5.", "1E5", "1e-400", "3.4028236e38"})},
               {{"out_type", d}})
         .Call({Words({"\t1\n\v\f\r", "-0", "0x.8", "16777217"})}, {{"out_type", d}});
-    for (const char* text : {"", "  ", "1_0", "1f", "- 1", "+ 10", "--1", "+-1", "1e", "abc", "0x", "1 2"}) {
+    for (const char* text : {"", "  ", "1_0", "1f", "- 1", "+ 10", "--1", "+-1", "1e", "abc", "0x", "1 2",
+                             "0x-1", "-0x-1", "0x+1", "0xinf", "0xnan"}) {
       refuse(text, d);
     }
     record.Hostile({Words({std::string("1\0", 2)})}, "could not correctly convert", {{"out_type", d}});
