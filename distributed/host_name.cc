@@ -12,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "kernels/notice.h"
+#include "kernels/process_clock.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
@@ -94,20 +95,20 @@ absl::StatusOr<HostAddresses> LookUpHost(const std::string& host, absl::Duration
 
 absl::StatusOr<HostAddresses> AwaitHost(absl::string_view who, const std::string& host, absl::Time deadline,
                                         const HostLookup& lookup) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = ProcessNow();
   absl::Time next_report = start;
   absl::Duration pause = kFirstPause;
   while (true) {
     absl::StatusOr<HostAddresses> found = lookup(host);
     if (found.ok()) return found;
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - ProcessNow();
     if (left <= absl::ZeroDuration()) {
       return absl::UnavailableError(
           absl::StrCat(who, ": ", found.status().message(), "; it did not resolve within ",
-                       absl::FormatDuration(absl::Trunc(absl::Now() - start, absl::Milliseconds(1)))));
+                       absl::FormatDuration(absl::Trunc(ProcessNow() - start, absl::Milliseconds(1)))));
     }
-    if (absl::Now() >= next_report) {
-      next_report = absl::Now() + kReportInterval;
+    if (ProcessNow() >= next_report) {
+      next_report = ProcessNow() + kReportInterval;
       PrintNotice(absl::StrCat(who, " waits until it resolves: ", found.status().message(), " (",
                                absl::FormatDuration(absl::Ceil(left, absl::Seconds(1))), " left)"));
     }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "distributed/machine_memory.h"
+#include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {

@@ -16,8 +16,9 @@ struct Cancelling {
 };
 thread_local Cancelling* innermost = nullptr;
 
-// Of all tokens: whoever comes late with the id of one that is gone does not remove another's callback.
-std::atomic<uint64_t> last_id{0};
+// Each token has ids of its own: whoever comes late with an id of one that is gone does not remove a callback of
+// the one that is in its place.
+std::atomic<uint64_t> num_tokens{0};
 
 Cancelling* FindOnThisThread(const Cancellation* token) {
   Cancelling* found = innermost;
@@ -59,7 +60,8 @@ uint64_t Cancellation::OnCancel(Callback callback) {
   {
     absl::MutexLock lock(&mutex_);
     if (reason_.ok()) {
-      const uint64_t id = ++last_id;
+      if (next_id_ == 1) next_id_ = ++num_tokens << 32;
+      const uint64_t id = next_id_++;
       callbacks_.emplace(id, std::move(callback));
       return id;
     }

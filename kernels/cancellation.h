@@ -30,14 +30,14 @@ class Cancellation {
   // Waits for a callback that is just running, unless called from it. 0 is ignored.
   void Remove(uint64_t id);
 
-  // Makes a used token new: what was registered is forgotten, and its ids are nobody's any more.
-  // Precondition: nobody else looks at it.
+  // Makes a used token new. Precondition: no callbacks registered, nobody else looks at it.
   void Reset();
 
  private:
   std::atomic<bool> cancelled_{false};
   mutable absl::Mutex mutex_;
   absl::Status reason_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<uint64_t, Callback> callbacks_ ABSL_GUARDED_BY(mutex_);
   bool running_callbacks_ ABSL_GUARDED_BY(mutex_) = false;
 };

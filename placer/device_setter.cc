@@ -1,16 +1,32 @@
 #include "placer/device_setter.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
+#include "absl/strings/string_view.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {
 
-// Ops that hold a variable: TensorFlow's STANDARD_PS_OPS that exist here.
-bool IsVariableOp(const Node& node) {
-  return node.op_name() == "VarHandleOp" || node.op_name() == "VariableV2" || node.op_name() == "Variable";
+// Ops that hold what a job's workers share: TensorFlow's STANDARD_PS_OPS, whether they exist here or not.
+bool HoldsState(const Node& node) {
+  constexpr absl::string_view kOps[] = {"Variable",
+                                        "VariableV2",
+                                        "AutoReloadVariable",
+                                        "MutableHashTable",
+                                        "MutableHashTableV2",
+                                        "MutableHashTableOfTensors",
+                                        "MutableHashTableOfTensorsV2",
+                                        "MutableDenseHashTable",
+                                        "MutableDenseHashTableV2",
+                                        "VarHandleOp",
+                                        "BoostedTreesEnsembleResourceHandleOp",
+                                        "BoostedTreesQuantileStreamResourceHandleOp",
+                                        "ResourceConditionalAccumulator",
+                                        "DecisionTreeResource"};
+  return std::find(std::begin(kOps), std::end(kOps), node.op_name()) != std::end(kOps);
 }
 
 int64_t NumBytes(const Node& variable) {
@@ -40,12 +56,13 @@ DeviceSetter ReplicaDeviceSetter(ReplicaDeviceSetterOptions options) {
   if (options.num_ps_tasks <= 0) return nullptr;
   if (!options.strategy) options.strategy = RoundRobinStrategy(options.num_ps_tasks);
   return [options](const Node& node, const DeviceName& requested) mutable -> absl::StatusOr<DeviceName> {
-    if (!IsVariableOp(node)) {
+    if (!HoldsState(node)) {
       WEIR_ASSIGN_OR_RETURN(DeviceName worker, DeviceName::Parse(options.worker_device));
       return worker.OverriddenBy(requested);
     }
     WEIR_ASSIGN_OR_RETURN(DeviceName ps, DeviceName::Parse(options.ps_device));
-    if (!ps.task && !requested.task && !requested.job) ps.task = options.strategy(node);
+    // Also where a task is asked for: the next variable is on the one behind.
+    if (ps.job && (!requested.job || *requested.job == *ps.job)) ps.task = options.strategy(node);
     return ps.OverriddenBy(requested);
   };
 }

@@ -44,6 +44,10 @@ class PlacerTest : public testing::Test {
               .inputs = {"resource: resource"},
               .is_stateful = true,
               .infer_shapes = NoOutputs});
+    for (const char* op : {"MutableHashTableV2", "ResourceConditionalAccumulator"}) {
+      Register(
+          {.name = op, .outputs = {"handle: resource"}, .is_stateful = true, .infer_shapes = HandleShape});
+    }
     Register(
         {.name = "Queue", .outputs = {"handle: resource"}, .is_stateful = true, .infer_shapes = HandleShape});
     Register({.name = "Source", .outputs = {"y: float"}, .infer_shapes = UnknownShape});
@@ -313,6 +317,27 @@ TEST_F(PlacerTest, GreedyStrategyCountsTheBytesOfADType) {
   add(DType::kFloat64, 60);
   add(DType::kFloat32, 1);
   EXPECT_THAT(tasks, testing::ElementsAre(0, 1, 0));
+}
+
+TEST_F(PlacerTest, TablesAndAccumulatorsAreOnParameterServersInTurn) {
+  GraphBuilder g(ops_, ReplicaDeviceSetter({.num_ps_tasks = 2}));
+  const auto task_of = [&g](const char* op) { return g.AddOp(op, {}).node->requested_device().task; };
+  EXPECT_EQ(task_of("VarHandleOp"), 0);
+  EXPECT_EQ(task_of("MutableHashTableV2"), 1);
+  EXPECT_EQ(task_of("ResourceConditionalAccumulator"), 0);
+}
+
+// As TensorFlow's setter.
+TEST_F(PlacerTest, AVariableThatAsksForTheJobOfThePsHasItsTurn) {
+  GraphBuilder g(ops_, ReplicaDeviceSetter({.num_ps_tasks = 2}));
+  const auto task_under = [&g](const char* device) {
+    auto scope = g.DeviceScope(device);
+    return g.AddOp("VarHandleOp", {}).node->requested_device().task;
+  };
+  EXPECT_EQ(task_under("/job:ps"), 0);
+  EXPECT_EQ(task_under("/job:ps"), 1);
+  EXPECT_EQ(task_under("/job:ps/task:1"), 1);
+  EXPECT_EQ(task_under("/job:ps"), 1) << "the one before had its turn, too";
 }
 
 // Who asks for a job means another one than that of the parameter servers.

@@ -331,6 +331,26 @@ TEST_F(ControlFlowTest, WhatCannotBeFetchedSaysWhy) {
               AllOf(HasSubstr("while/again"), HasSubstr("inside the loop 'while'")));
 }
 
+// What another device sends says that it is dead: a constant's value was given all the same.
+TEST_F(ControlFlowTest, AFetchOfAnotherDeviceIsDeadToo) {
+  const Output take = Placeholder(g_, DType::kBool, kScalar), x = Placeholder(g_, DType::kFloat32, kScalar);
+  Node* taken = nullptr;
+  {
+    auto here = g_.DeviceScope("/cpu:0");
+    Node* const branches = g_.AddNode("Switch", {x, take});
+    taken = g_.AddOp("Identity", {branches->output(1)}).node;
+  }
+  auto there = g_.DeviceScope("/cpu:1");
+  auto after = g_.ControlScope({taken});
+  const Output constant = Const(g_, 7.0f), handed_on = g_.AddOp("Identity", {x});
+  EXPECT_EQ(Run({{take, Tensor::Scalar(true)}, {x, F(2)}}, constant), 7);
+  EXPECT_EQ(Run({{take, Tensor::Scalar(true)}, {x, F(2)}}, handed_on), 2);
+  for (const Output& fetch : {constant, handed_on}) {
+    const Feeds feeds = {{take, Tensor::Scalar(false)}, {x, F(2)}};
+    EXPECT_THAT(Message(session().Run(feeds, {fetch}).status()), HasSubstr("dead"));
+  }
+}
+
 // The Switch of the conditional stayed with x, and the loop was torn apart.
 TEST_F(ControlFlowTest, AConditionalInALoopReadsATensorOfAnotherDevice) {
   Output x;

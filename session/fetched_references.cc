@@ -41,16 +41,19 @@ bool IsUpdate(const Node& node) {
                      [&](absl::string_view prefix) { return absl::StartsWith(node.op_name(), prefix); });
 }
 
-// Nodes that a step may leave out, by their ids: they follow a Switch, or are in a loop.
+// Nodes that a step may leave out: they follow a Switch whose branches no Merge has brought together yet, or
+// are in a loop or behind one.
 absl::StatusOr<absl::flat_hash_set<const Node*>> MayBeDead(const Graph& graph) {
   absl::flat_hash_set<const Node*> dead;
+  std::vector<int> num_conditions(graph.num_nodes());  // that a node is in, by its id
   WEIR_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph.TopologicalOrder());
   for (const Node* node : order) {
-    if (node->op_name() == "Merge") continue;
-    bool may_be = node->op_name() == "Switch" || node->op_name() == "Enter";
-    for (const Output& input : node->inputs()) may_be |= dead.contains(input.node);
-    for (const Node* before : node->control_inputs()) may_be |= dead.contains(before);
-    if (may_be) dead.insert(node);
+    int& count = num_conditions[node->id()];
+    for (const Output& input : node->inputs()) count = std::max(count, num_conditions[input.node->id()]);
+    for (const Node* before : node->control_inputs()) count = std::max(count, num_conditions[before->id()]);
+    if (node->op_name() == "Switch" || node->op_name() == "Enter") ++count;
+    if (node->op_name() == "Merge") count = std::max(count - 1, 0);
+    if (count > 0) dead.insert(node);
   }
   return dead;
 }

@@ -388,6 +388,40 @@ TEST_F(ReferencesTest, HandlesThatAreReferencesBecomeResources) {
   EXPECT_EQ(Fetch("pop:0").value(), 2);
 }
 
+// The inner Merge brings the inner branches together: what follows it is in the outer branch all the same.
+TEST_F(ReferencesTest, AFetchedReferenceDoesNotFollowAnUpdateOfABranch) {
+  const std::string no =
+      "attr { key: 'dtype' value { type: DT_BOOL } } attr { key: 'value' value { tensor { "
+      "dtype: DT_BOOL tensor_shape {} bool_val: false } } }";
+  const std::string two = kFloat + std::string(" attr { key: 'N' value { i: 2 } }");
+  Import(Variable("v") + Constant("one", 1) + Constant("two", 2) + Node("no", "Const", {}, no) +
+         Node("init", "Assign", {"v", "one"}) + Node("outer", "Switch", {"two", "no"}) +
+         Node("inner", "Switch", {"outer:1", "no"}) + Node("merged", "Merge", {"inner", "inner:1"}, two) +
+         Node("set", "Assign", {"v", "two", "^merged"}));
+  Run("init");
+  const auto values = session_->Run({}, {"v:0"}, {"set"});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ((*values)[0].scalar<float>(), 1);
+}
+
+// Handles were added by a function that called itself for each loop around: this ended the process.
+TEST_F(ReferencesTest, AChainOfLoopsMayBeAsLongAsTheGraph) {
+  constexpr int kLoops = 100'000;
+  std::string text = Variable("v") + Constant("two", 2) + Node("set", "Assign", {"v", "two"}) +
+                     Node("e0", "Identity", {"v"});
+  for (int i = 1; i <= kLoops; ++i) {
+    const std::string name = std::to_string(i);
+    text += Node("e" + name, "Enter", {"e" + std::to_string(i - 1)},
+                 kFloat + std::string(" attr { key: 'is_constant' value { b: true } } attr { key: "
+                                      "'frame_name' value { s: 'f" +
+                                      name + "' } }"));
+  }
+  text += Node("read", "Neg", {"e" + std::to_string(kLoops), "^set"});
+  const auto graph = GraphFromGraphDefText(text, runtime_->ops());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_NE((*graph)->FindNode("read"), nullptr);
+}
+
 TEST_F(ReferencesTest, OptimizersUpdateThem) {
   Import(Variable("v") + Constant("two", 2) + Constant("half", 0.5) + Node("init", "Assign", {"v", "two"}) +
          Node("train", "ApplyGradientDescent", {"v", "half", "two"}) + Node("seen", "Mul", {"train", "two"}));

@@ -283,7 +283,10 @@ absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signat
   };
   options.rewrite = [this, is_partial, fold](Graph& graph) {  // a pruned copy of graph_
     // A part of a partial run must not wait for an update that waits for the feeds of a later one.
-    if (!is_partial) WEIR_RETURN_IF_ERROR(ReadFetchedReferencesLast(graph_, graph));
+    if (!is_partial) {
+      absl::ReaderMutexLock lock(&graph_mutex_);
+      WEIR_RETURN_IF_ERROR(ReadFetchedReferencesLast(graph_, graph));
+    }
     if (options_.isolate_session_state) UsePrivateContainers(graph);
     return RewriteBeforePlacement(graph, fold, options_.rewrites);
   };

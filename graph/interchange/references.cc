@@ -325,16 +325,28 @@ std::optional<ReferenceLowering::Reference> ReferenceLowering::Resolve(absl::str
 // The node itself is added when something reads there.
 std::string ReferenceLowering::HandleInLoop(const NodeDef& enter, const Reference& outside) {
   std::string name = absl::StrCat(enter.name(), "/ref_handle");
-  handles_in_loops_.insert({name, {&enter, outside.handle, outside.device, /*is_added=*/false}});
+  const auto outer = handles_in_loops_.find(outside.handle);
+  std::string variable = outer == handles_in_loops_.end() ? outside.handle : outer->second.variable;
+  handles_in_loops_.insert(
+      {name, {&enter, outside.handle, std::move(variable), outside.device, /*is_added=*/false}});
   return name;
 }
 
+// And those that it enters from. A client may make the chain as long as its graph.
 void ReferenceLowering::AddHandleInLoop(const std::string& handle) {
-  const auto found = handles_in_loops_.find(handle);
-  if (found == handles_in_loops_.end() || found->second.is_added) return;
-  found->second.is_added = true;
-  const HandleEnter added = found->second;
-  AddHandleInLoop(added.outside);
+  std::vector<std::string> missing;  // the innermost first
+  for (auto found = handles_in_loops_.find(handle);
+       found != handles_in_loops_.end() && !found->second.is_added;
+       found = handles_in_loops_.find(found->second.outside)) {
+    found->second.is_added = true;
+    missing.push_back(found->first);
+  }
+  for (auto each = missing.rbegin(); each != missing.rend(); ++each) {
+    AddHandle(*each, handles_in_loops_.at(*each));
+  }
+}
+
+void ReferenceLowering::AddHandle(const std::string& handle, const HandleEnter& added) {
   // Dead where the Enter beside it is.
   std::vector<std::string> before = ControlInputs(*added.enter);
   if (const int dtype = TypeOfSwitch(added.enter->input(0)); dtype != 0) {
@@ -658,11 +670,9 @@ std::string ReferenceLowering::AddGate(const NodeDef& reader, int input, int dty
 }
 
 bool ReferenceLowering::CanBeShaped(const Reference& reference) const {
-  std::string variable = reference.handle;
-  for (auto outside = handles_in_loops_.find(variable); outside != handles_in_loops_.end();
-       outside = handles_in_loops_.find(variable)) {
-    variable = outside->second.outside;
-  }
+  const auto in_loop = handles_in_loops_.find(reference.handle);
+  const std::string& variable =
+      in_loop == handles_in_loops_.end() ? reference.handle : in_loop->second.variable;
   // With another number of elements it has another buffer.
   const Node* const imported = graph_.FindNode(variable);
   const AttrValue* const shape = imported == nullptr ? nullptr : imported->FindAttr("shape");

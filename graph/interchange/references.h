@@ -94,6 +94,7 @@ class ReferenceLowering {
   struct HandleEnter {
     const tensorflow::NodeDef* enter = nullptr;  // that of the buffer, beside which it is
     std::string outside;                         // the handle that it leads in
+    std::string variable;                        // that of the variable, outside of all loops
     std::string device;
     bool is_added = false;
   };
@@ -115,6 +116,7 @@ class ReferenceLowering {
   // The name of `outside`'s handle in the loop that `enter` leads into.
   std::string HandleInLoop(const tensorflow::NodeDef& enter, const Reference& outside);
   void AddHandleInLoop(const std::string& handle);
+  void AddHandle(const std::string& handle, const HandleEnter& added);
   bool Lower(const tensorflow::NodeDef& node, tensorflow::NodeDef* lowered);
   bool LowerInputs(const tensorflow::NodeDef& node, const Op& op, tensorflow::NodeDef* lowered);
   void LowerHandle(const tensorflow::NodeDef& node, const Op& op, tensorflow::NodeDef* lowered);

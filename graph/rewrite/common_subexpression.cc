@@ -7,8 +7,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "graph/loops.h"
+#include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -109,7 +111,12 @@ class Merger {
     const auto is_merged = [this](const Node* before) { return stands_for_[before->id()] != nullptr; };
     for (int i = 0; i < node.num_inputs(); ++i) {
       const Output input = node.input(i);
-      if (is_merged(input.node)) graph_.SetInput(&node, i, {RepresentativeOf(input.node), input.index});
+      if (!is_merged(input.node)) continue;
+      const Node& first = *RepresentativeOf(input.node);
+      graph_.SetInput(&node, i, {RepresentativeOf(input.node), input.index});
+      if (node.op_name() == kRetvalOp) {
+        graph_.SetAttr(&node, "_class", std::vector<std::string>{absl::StrCat("loc:@", first.name())});
+      }
     }
     if (std::none_of(node.control_inputs().begin(), node.control_inputs().end(), is_merged)) return;
     std::vector<Node*> control_inputs;

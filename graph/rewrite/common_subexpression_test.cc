@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "graph/graph_builder.h"
+#include "graph/runtime_ops.h"
 #include "graph/shape_inference.h"
 #include "gtest/gtest.h"
 
@@ -58,6 +60,21 @@ TEST_F(CommonSubexpressionTest, EqualNodesBecomeOneAndSoDoTheirUsers) {
   EXPECT_EQ(both->input(0).name(), "c:0");
   EXPECT_EQ(both->input(1).name(), "c:0");
   EXPECT_EQ(g_.graph().FindNode("d"), nullptr);
+}
+
+// It would be on the default device, and the tensor cross once more.
+TEST_F(CommonSubexpressionTest, AFetchIsColocatedWithTheNodeThatStays) {
+  ASSERT_TRUE(RegisterRuntimeOps(ops_).ok());
+  const Output x = g_.AddOp("Source", {}, {}, "x");
+  Scale(x, 2, "a");
+  const Output b = Scale(x, 2, "b");
+  const auto fetch =
+      g_.graph().AddNode({.op = kRetvalOp,
+                          .name = "fetch",
+                          .inputs = {b},
+                          .attrs = {{"index", 0}, {"_class", std::vector<std::string>{"loc:@b"}}}});
+  ASSERT_TRUE(fetch.ok()) << fetch.status();
+  EXPECT_THAT(Merged("fetch")->colocation_names(), testing::ElementsAre("a"));
 }
 
 TEST_F(CommonSubexpressionTest, EqualConstantsBecomeOne) {

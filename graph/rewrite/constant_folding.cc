@@ -42,7 +42,10 @@ class Folder {
   std::optional<std::vector<Tensor>> Evaluate(const Node& node) {
     if (!IsCandidate(node)) return std::nullopt;
     if (is_conditional_[node.id()]) return std::nullopt;
-    if (std::optional<Tensor> known = KnownFromShape(node)) return std::vector<Tensor>{*std::move(known)};
+    // Those that it comes before come after its input, too.
+    if (!is_waited_for_[node.id()]) {
+      if (std::optional<Tensor> known = KnownFromShape(node)) return std::vector<Tensor>{*std::move(known)};
+    }
     if (IsKnownToBeLarge(node)) return std::nullopt;
     std::vector<Tensor> inputs;
     for (const Output& input : node.inputs()) {
@@ -58,10 +61,13 @@ class Folder {
     return *std::move(outputs);
   }
 
-  // Marks what may be dead or belong to a loop: a constant in its place would always be there.
+  // Marks what may be dead or belong to a loop: a constant in its place would always be there. And what
+  // others wait for, without its value.
   void FindConditional(const std::vector<Node*>& order) {
     is_conditional_.resize(order.size(), false);
+    is_waited_for_.resize(order.size(), false);
     for (const Node* node : order) {
+      for (const Node* before : node->control_inputs()) is_waited_for_[before->id()] = true;
       const auto may_be_dead = [this](const Node* before) { return is_conditional_[before->id()]; };
       is_conditional_[node->id()] =
           IsControlFlow(*node) ||
@@ -136,6 +142,7 @@ class Folder {
   const NodeEvaluator& evaluate_;
   const ConstantFoldingOptions& options_;
   std::vector<bool> is_conditional_;  // by node id
+  std::vector<bool> is_waited_for_;   // by node id
   absl::flat_hash_map<Output, Tensor> values_;
   absl::flat_hash_map<Output, Output> constants_;
 };

@@ -129,6 +129,18 @@ TEST_F(ConstantFoldingTest, AKnownSizeIsAConstant) {
   EXPECT_EQ(g_.graph().FindNode("use")->input(0).node->attr<Tensor>("value").scalar<int32_t>(), 12);
 }
 
+// A control edge from it is one from what its input comes after.
+TEST_F(ConstantFoldingTest, ASizeThatOthersWaitForIsLeftToTheStep) {
+  const Output x = g_.AddOp("Source", {}, {{"shape", PartialShape({3, 4})}});
+  const Output size = g_.AddOp("Size", {x}, {}, "size");
+  {
+    auto after = g_.ControlScope({size.node});
+    g_.AddOp("Source", {}, {{"shape", PartialShape({1})}}, "after");
+  }
+  EXPECT_EQ(ReadByUse(size), "Size");
+  EXPECT_EQ(g_.graph().FindNode("after")->control_inputs()[0], g_.graph().FindNode("size"));
+}
+
 TEST_F(ConstantFoldingTest, ASizeThatItsDTypeCannotHoldIsLeftToTheStep) {
   const Output x = g_.AddOp("Source", {}, {{"shape", PartialShape({1 << 16, 1 << 16})}});
   EXPECT_EQ(ReadByUse(g_.AddOp("Size", {x})), "Size");

@@ -19,6 +19,7 @@
 #include "kernels/formats/file_system.h"
 #include "kernels/formats/standard_streams.h"
 #include "kernels/notice.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 namespace {
@@ -74,11 +75,11 @@ absl::StatusOr<int> Open(const std::string& path) {
 
 // 0, or the error of flock: EWOULDBLOCK when another one still holds the file at the end.
 int Lock(int fd, const std::string& directory, absl::Duration max_wait) {
-  const absl::Time end = absl::Now() + max_wait;
+  const absl::Time end = ProcessNow() + max_wait;
   bool is_first = true;
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK || absl::Now() >= end) return errno;
+    if (errno != EWOULDBLOCK || ProcessNow() >= end) return errno;
     if (std::exchange(is_first, false)) {
       PrintNotice(absl::StrCat(directory, " is being written by ", HolderIn(fd),
                                ": waiting for its end, for ", absl::FormatDuration(max_wait), " at most"));

@@ -493,7 +493,11 @@ void DataflowExecutor::ReleaseInputs(const Instruction& at) {
 absl::Status DataflowExecutor::CheckResults() const {
   if (!any_dead_) return absl::OkStatus();
   for (size_t i = 0; i < program_.results().size(); ++i) {
-    if (!dead_slots_[program_.results()[i].slot]) continue;
+    const absl::Span<const int32_t> before = program_.before_result(i);
+    const bool is_dead =
+        dead_slots_[program_.results()[i].slot] ||
+        std::any_of(before.begin(), before.end(), [this](int32_t index) { return states_[index].is_dead; });
+    if (!is_dead) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("'", program_.result_name(i),
                      "' was fetched, but it is dead in this step: the branch of the "

@@ -163,6 +163,7 @@ class ProgramCompiler {
     WEIR_RETURN_IF_ERROR(CheckFetch(loops_, node));
     program_->results_.push_back({SlotOf(source), static_cast<int32_t>(node.attr<int64_t>("index"))});
     program_->result_names_.push_back(UncopiedOutput(source).name());
+    program_->before_results_.push_back(has_flow_ ? std::vector<int32_t>() : Predecessors(node));
     return absl::OkStatus();
   }
 

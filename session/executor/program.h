@@ -161,6 +161,10 @@ class Program {
   std::vector<std::string> InputNodes(int instruction) const;
   // "dense/mm:0": what was fetched as the i-th of results().
   const std::string& result_name(int i) const { return result_names_[i]; }
+  // The instructions without which a result is dead although its slot is not: its node has vanished, and what
+  // another device has sent it is dead. Empty in a program with control flow of its own, where no node
+  // vanishes.
+  absl::Span<const int32_t> before_result(int i) const { return before_results_[i]; }
 
  private:
   friend class ProgramCompiler;
@@ -187,6 +191,7 @@ class Program {
   std::vector<Binding> args_;
   std::vector<Binding> results_;
   std::vector<std::string> result_names_;
+  std::vector<std::vector<int32_t>> before_results_;
   std::vector<std::pair<int32_t, Tensor>> constants_;
   std::vector<int32_t> slot_readers_;
   RecordingPlan recording_plan_;

@@ -14,8 +14,7 @@ static constexpr char kRestorePayload[] = "restore under way";
 
 bool IsRefusedByRestore(const absl::Status& status) { return status.GetPayload(kRestorePayload).has_value(); }
 
-// The handle of a ConditionalAccumulator or SparseConditionalAccumulator is a reference to a string, and ops
-// that have it are not marked as stateful.
+// The handle of a ConditionalAccumulator or SparseConditionalAccumulator is a reference to a string.
 static bool HasAccumulatorHandle(const Node& node) {
   return node.num_inputs() > 0 && node.inputs()[0].dtype() == DType::kString &&
          absl::StrContains(node.op().name(), "Accumulator");

@@ -69,14 +69,16 @@ void CheckpointIterator::SayOnceThatNoneIsThere() {
 }
 
 bool CheckpointIterator::Sleep(absl::Duration duration) {
+  const absl::Time end = ProcessNow() + std::max(duration, absl::ZeroDuration());
   absl::MutexLock lock(&mutex_);
-  return !mutex_.AwaitWithTimeout(absl::Condition(&stop_requested_),
-                                  std::max(duration, absl::ZeroDuration()));
+  while (!stop_requested_ && ProcessNow() < end) stop_was_requested_.WaitUntil(&mutex_, end);
+  return !stop_requested_;
 }
 
 void CheckpointIterator::RequestStop() {
   absl::MutexLock lock(&mutex_);
   stop_requested_ = true;
+  stop_was_requested_.SignalAll();
 }
 
 }  // namespace weir
