@@ -355,6 +355,17 @@ class DatasetFunctionsTest : public DatasetsTest {
     return g_.AddOp("MapDataset", {Range(stop), std::vector<Output>()},
                     Calling("f", body.Returning(same, D::kInt64)));
   }
+  // As many numbers as said, other ones each time that they are computed.
+  Output Drawn(int64_t count, bool count_is_known = true) {
+    Body body(runtime_->ops(), D::kInt64);
+    const Output scalar =
+        body.g.AddOp("Const", {}, {{"value", Tensor(D::kInt32, Shape({0}))}, {"dtype", D::kInt32}});
+    const Output drawn =
+        body.g.AddOp("RandomUniformInt", {scalar, body.Number(0), body.Number(int64_t{1} << 60)});
+    AttrMap attrs = Calling("f", body.Returning(drawn, D::kInt64));
+    attrs["preserve_cardinality"] = count_is_known;
+    return g_.AddOp("MapDataset", {Range(count), std::vector<Output>()}, attrs);
+  }
   // Element x of those below 100, with OutOfRange for `k`.
   static Output Looked(Body& body, int64_t k) {
     const Output all =
@@ -432,6 +443,48 @@ TEST_F(DatasetFunctionsTest, OutOfRangeOfAFunctionIsAnErrorAndNoEnd) {
   const Output ended = g_.AddOp("MapDataset", {Range(5), std::vector<Output>()},
                                 Calling("f", mapped.Returning(Looked(mapped, 2), D::kInt64)));
   EXPECT_THAT(Elements(ended), ElementsAre(0, 1));
+}
+
+// Who takes all of them never asks for the end.
+TEST_F(DatasetFunctionsTest, ACacheIsCompleteWithAsManyElementsAsItsInputHas) {
+  const auto taken_twice = [&](int64_t count) {
+    const Output cache = Stage("CacheDataset", Drawn(3), {Text("")});
+    return Elements(Stage("RepeatDataset", Stage("TakeDataset", cache, {Number(count)}), {Number(2)}));
+  };
+  const std::vector<int64_t> all = taken_twice(3), some = taken_twice(2);
+  ASSERT_EQ(all.size(), 6);
+  EXPECT_THAT(std::vector<int64_t>(all.begin() + 3, all.end()), ElementsAre(all[0], all[1], all[2]));
+  ASSERT_EQ(some.size(), 4);
+  EXPECT_NE(some[2], some[0]) << "a part of a pass is no cache";
+}
+
+TEST_F(DatasetFunctionsTest, AnElementOfACacheIsComputedOnce) {
+  for (const bool count_is_known : {true, false}) {
+    session_.reset();
+    const Output cache = Stage("CacheDataset", Drawn(5, count_is_known), {Text("")});
+    const auto at = [&](int64_t index) {
+      return g_.AddOp("GetElementAtIndex", {cache, Number(index)}, Of(D::kInt64));
+    };
+    const Output once = at(2), again = at(2), other = at(3);
+    const auto values = session().Run({}, {once, again, other});
+    ASSERT_TRUE(values.ok()) << values.status();
+    EXPECT_EQ((*values)[0].scalar<int64_t>(), (*values)[1].scalar<int64_t>());
+    EXPECT_NE((*values)[0].scalar<int64_t>(), (*values)[2].scalar<int64_t>());
+    session_.reset();
+    EXPECT_THAT(ErrorOf(at(5)), HasSubstr("Index out of range [0, 5): 5"));
+    EXPECT_THAT(ErrorOf(at(-1)), HasSubstr("Index out of range"));
+  }
+  const Output cache = Stage("CacheDataset", Drawn(5), {Text("")});
+  const Output shuffled =
+      Stage("GlobalShuffleDataset", cache, {Number(3), Number(5), g_.AddOp("DummySeedGenerator", {})});
+  const auto halves_are_equal = [](std::vector<int64_t> values) {
+    ASSERT_EQ(values.size(), 10);
+    std::sort(values.begin(), values.begin() + 5);
+    std::sort(values.begin() + 5, values.end());
+    EXPECT_TRUE(std::equal(values.begin(), values.begin() + 5, values.begin() + 5));
+  };
+  halves_are_equal(Elements(Stage("RepeatDataset", shuffled, {Number(2)})));
+  halves_are_equal(Elements(Stage("ConcatenateDataset", cache, {shuffled})));
 }
 
 // A shared iterator outlives its session: the worker's end is what ends the call.

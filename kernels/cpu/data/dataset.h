@@ -158,6 +158,11 @@ class Dataset : public VariantValue {
   absl::StatusOr<Element> Get(IteratorContext& context, int64_t index) const;
   // The same of a dataset of which the caller knows that it has the element, if its own number says nothing.
   absl::StatusOr<Element> GetAsserted(IteratorContext& context, int64_t index) const;
+  // The same for a client, who asks this dataset itself: a cache in memory has elements by number also where
+  // their own number is infinite or not known. Datasets above it cannot say which one they want.
+  virtual absl::StatusOr<Element> GetForClient(IteratorContext& context, int64_t index) const {
+    return Get(context, index);
+  }
   // OK when a global shuffle can take the elements in any order. FailedPrecondition, with TensorFlow's text.
   virtual absl::Status CheckAnyOrder() const;
 

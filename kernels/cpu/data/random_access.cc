@@ -155,7 +155,7 @@ class GetElementAtIndex final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const int64_t index, ReadInteger(context.input(1), "index"));
     const auto run = std::make_shared<IteratorRun>(context.device(), functions_);
     IteratorContext access = {*run, context.cancellation(), context.step_threads()};
-    WEIR_ASSIGN_OR_RETURN(Element element, dataset->Get(access, index));
+    WEIR_ASSIGN_OR_RETURN(Element element, dataset->GetForClient(access, index));
     return SetElement(context, *signature_, std::move(element));
   }
 
