@@ -487,6 +487,15 @@ TEST_F(DatasetFunctionsTest, AnElementOfACacheIsComputedOnce) {
   halves_are_equal(Elements(Stage("ConcatenateDataset", cache, {shuffled})));
 }
 
+// IgnoreErrors above it would ask for the same one for ever.
+TEST_F(DatasetFunctionsTest, AGlobalShuffleGoesOnBehindAnError) {
+  const Output failing = Stage("AssertCardinalityDataset", Failing(5, 2), {Number(5)});
+  std::vector<int64_t> values = Elements(
+      Stage("GlobalShuffleDataset", failing, {Number(3), Number(5), g_.AddOp("DummySeedGenerator", {})}));
+  std::sort(values.begin(), values.end());
+  EXPECT_THAT(values, ElementsAre(-1, 0, 1, 3, 4));
+}
+
 // A shared iterator outlives its session: the worker's end is what ends the call.
 TEST_F(DatasetFunctionsTest, AMapThatWaitsEndsWithItsWorker) {
   Body body(runtime_->ops(), D::kInt64);
