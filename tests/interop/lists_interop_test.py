@@ -291,6 +291,8 @@ def list_cases():
         stack(twice),
         stack(ops.TensorListFromTensor(tensor=tf.constant([one, one]), element_shape=[2])),
         stack(ops.TensorListConcatLists(input_a=with_items([one]), input_b=with_items([one]), element_dtype=FLOAT)),
+        stack(ops.TensorListConcatLists(input_a=tf.stack([with_items([one])] * 2), input_b=tf.stack([with_items([]), with_items([one])]),
+                                        element_dtype=FLOAT)[1]),
         stack(v1.add_n([with_items([one]), with_items([one, one]), reserved([2])])),
         stack(tf.zeros_like(with_items([one]))),
     ]
