@@ -28,10 +28,14 @@ struct Limits {
   int64_t capacity = 0, num_bytes = 0;
 };
 
+// With the characters of strings, as in TensorFlow.
 int64_t BytesOf(const Tuple& tuple) {
   int64_t num_bytes = 0;
   for (const Tensor& tensor : tuple) {
-    if (tensor.is_valid()) num_bytes += tensor.num_bytes();
+    if (!tensor.is_valid()) continue;
+    num_bytes += static_cast<int64_t>(tensor.num_bytes());
+    if (tensor.dtype() != DType::kString) continue;
+    for (const std::string& text : tensor.flat<std::string>()) num_bytes += static_cast<int64_t>(text.size());
   }
   return num_bytes;
 }
