@@ -249,8 +249,9 @@ absl::Status CheckElement(const Dataset::Signature& signature, const Element& el
 // The element as the node's outputs, checked.
 absl::Status SetElement(KernelContext& context, const Dataset::Signature& signature, Element element);
 
-// Says that the dataset in the variant was made by the node, unless others have it already.
-void SetNode(Tensor& variant, const std::shared_ptr<const DatasetNode>& node);
+// Says that the dataset of output 0 was made by the node, unless it is one of the inputs: then others made
+// it, and have it.
+void SetNode(KernelContext& context, const std::shared_ptr<const DatasetNode>& node);
 
 // A kernel that gives a dataset: attrs are read once.
 class DatasetKernel : public Kernel {
@@ -263,7 +264,7 @@ class DatasetKernel : public Kernel {
   absl::Status Compute(KernelContext& context) final {
     if (!signature_.ok()) return signature_.status();
     WEIR_RETURN_IF_ERROR(Make(context, *signature_));
-    SetNode(context.output(0), node_);
+    SetNode(context, node_);
     return absl::OkStatus();
   }
 
