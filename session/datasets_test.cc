@@ -496,6 +496,25 @@ TEST_F(DatasetFunctionsTest, AGlobalShuffleGoesOnBehindAnError) {
   EXPECT_THAT(values, ElementsAre(-1, 0, 1, 3, 4));
 }
 
+// What a node says of shapes other nodes are compiled for.
+TEST_F(DatasetFunctionsTest, AStateOfAnotherShapeThanItsNodeSaysIsRefused) {
+  Body body(runtime_->ops(), D::kInt64);
+  body.g.AddOp("_Arg", {}, {{"T", D::kInt64}, {"index", 1}});
+  const Output pair = body.g.AddOp("Pack", {std::vector<Output>{body.x, body.x}});
+  AttrMap attrs = Calling("f", body.Returning(pair, D::kInt64));
+  attrs["Tstate"] = std::vector<DType>{D::kInt64};
+  const auto reduced = [&](PartialShape shape) {
+    attrs["output_shapes"] = std::vector<PartialShape>{std::move(shape)};
+    return g_.AddOp("ReduceDataset", {Range(1), std::vector<Output>{Number(7)}, std::vector<Output>()},
+                    attrs);
+  };
+  const auto fits = RunAnew({reduced(PartialShape({2}))});
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_EQ((*fits)[0].shape(), Shape({2}));
+  EXPECT_THAT(ErrorOf(reduced(PartialShape({3}))),
+              HasSubstr("Incompatible shapes at component 0: expected [3] but got [2]"));
+}
+
 // A shared iterator outlives its session: the worker's end is what ends the call.
 TEST_F(DatasetFunctionsTest, AMapThatWaitsEndsWithItsWorker) {
   Body body(runtime_->ops(), D::kInt64);
