@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/sparse/sparse_view.h"
 #include "kernels/cpu/widened.h"
@@ -65,7 +66,8 @@ class SparseTensorDenseMatMul final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims({num_rows, num_columns}));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     WEIR_ASSIGN_OR_RETURN(Tensor product, WideOutput(context, *output));
-    Multiply(indices, values, b, num_columns, product);
+    Multiply(context.cancellation(), indices, values, b, num_columns, product);
+    if (context.cancellation().is_cancelled()) return context.cancellation().reason();
     Narrow(context, product, output);
     return absl::OkStatus();
   }
@@ -94,14 +96,15 @@ class SparseTensorDenseMatMul final : public Kernel {
     return absl::OkStatus();
   }
 
-  // A row of b for each element of a, added to a row of the product.
-  void Multiply(const Tensor& indices, const Tensor& values, const Tensor& b, int64_t num_columns,
-                Tensor& product) const {
+  // A row of b for each element of a, added to a row of the product. Ends early in a step that has ended.
+  void Multiply(const Cancellation& cancellation, const Tensor& indices, const Tensor& values,
+                const Tensor& b, int64_t num_columns, Tensor& product) const {
     const auto sums = product.flat<Wide>();
     std::fill(sums.begin(), sums.end(), Wide(0));
     const T* const factors = b.flat<T>().data();
     const int64_t step = adjoint_b_ ? b.shape().dim(1) : 1;
     for (int64_t i = 0; i < values.num_elements(); ++i) {
+      if (cancellation.is_cancelled()) return;
       const int64_t row = IntegerAt(indices, 2 * i + (adjoint_a_ ? 1 : 0));
       const int64_t k = IntegerAt(indices, 2 * i + (adjoint_a_ ? 0 : 1));
       const T value = values.flat<T>()[i];
