@@ -12,6 +12,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cancellation.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/sparse/sparse_view.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
@@ -113,7 +114,8 @@ class SparseTensorDenseMatMul final : public Kernel {
       const T* const factor = factors + (adjoint_b_ ? k : k * num_columns);
       for (int64_t j = 0; j < num_columns; ++j) {
         const T x = factor[j * step];
-        sum[j] += a * static_cast<Wide>(adjoint_b_ ? Conjugate(x) : x);
+        const Wide term = elementwise::Mul()(a, static_cast<Wide>(adjoint_b_ ? Conjugate(x) : x));
+        sum[j] = elementwise::Add()(sum[j], term);
       }
     }
   }
@@ -126,23 +128,19 @@ class SparseTensorDenseMatMul final : public Kernel {
 struct AddValues {
   template <typename T>
   static T Of(T x, T y) {
-    return static_cast<T>(x + y);
+    return T(elementwise::Add()(ComputeType<T>(x), ComputeType<T>(y)));
   }
 };
 struct MultiplyValues {
   template <typename T>
   static T Of(T x, T y) {
-    return static_cast<T>(x * y);
+    return T(elementwise::Mul()(ComputeType<T>(x), ComputeType<T>(y)));
   }
 };
 struct DivideValues {
   template <typename T>
   static T Of(T x, T y) {
-    if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
-      using Unsigned = std::make_unsigned_t<T>;
-      if (y == T(-1)) return static_cast<T>(Unsigned(0) - static_cast<Unsigned>(x));  // the least one wraps
-    }
-    return static_cast<T>(x / y);
+    return T(elementwise::Div()(ComputeType<T>(x), ComputeType<T>(y)));
   }
 };
 
@@ -235,7 +233,7 @@ class SparseReduce : public Kernel {
           results[position] = value;
           is_set[position] = true;
         } else {
-          results[position] += value;
+          results[position] = elementwise::Add()(results[position], value);
         }
       }
       Narrow(context, wide, output);
@@ -284,7 +282,7 @@ class SparseReduce : public Kernel {
       } else if constexpr (is_maximum) {
         results.back() = std::max(results.back(), value);
       } else {
-        results.back() += value;
+        results.back() = elementwise::Add()(results.back(), value);
       }
     }
     const auto count = static_cast<int64_t>(firsts.size());
