@@ -250,6 +250,24 @@ TEST_F(DatasetsTest, ElementsByTheirNumberAndAllInARandomOrder) {
       HasSubstr("non-empty finite cardinality"));
 }
 
+// Sums and products of numbers below those that say "infinite" and "unknown" overflowed.
+TEST_F(DatasetsTest, ANumberOfElementsThatCannotBeIsUnknown) {
+  const Output least = Stage("AssertCardinalityDataset", Range(2), {Number(INT64_MIN)});
+  const auto count = [&](Output dataset) { return g_.AddOp("DatasetCardinality", {dataset}); };
+  const auto counts = RunAnew({count(least), count(Stage("ConcatenateDataset", least, {least})),
+                               count(Stage("RepeatDataset", least, {Number(2)})),
+                               count(Stage("SkipDataset", least, {Number(2)}))});
+  ASSERT_TRUE(counts.ok()) << counts.status();
+  for (const Tensor& each : *counts) EXPECT_EQ(each.scalar<int64_t>(), -2);
+  const Output iterator = Iterator();
+  Node* const make = Make(least, iterator);
+  const Output next = Next(iterator);
+  session_.reset();
+  ASSERT_TRUE(RunNode(make).ok());
+  EXPECT_THAT(Drain(next), IsEmpty());
+  EXPECT_THAT(std::string(last_.message()), HasSubstr("contain -9223372036854775808 elements"));
+}
+
 TEST_F(DatasetsTest, AChainOfTooManyDatasetsIsRefused) {
   const Output iterator = Iterator();
   Output dataset = Range(2);
@@ -582,6 +600,9 @@ TEST_F(RecordFilesTest, RecordsLinesAndPieces) {
   EXPECT_THAT(
       std::string(last_.message()),
       HasSubstr("has body length 6 bytes, which is not an exact multiple of the record length (4 bytes)"));
+  EXPECT_THAT(Read("FixedLengthRecordDatasetV2", pieces, "", {Number(INT64_MAX), Number(1), Number(13)}),
+              IsEmpty());
+  EXPECT_EQ(last_.code(), absl::StatusCode::kInvalidArgument) << last_;
 }
 
 class FileCacheTest : public RecordFilesTest {

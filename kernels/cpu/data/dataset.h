@@ -149,7 +149,7 @@ class Dataset : public VariantValue {
   };
 
   virtual absl::StatusOr<IteratorPtr> MakeIterator(IteratorContext& context) const = 0;
-  // kInfinite and kUnknown beside numbers.
+  // A number, kInfinite or kUnknown. Who takes it from a file or a tensor makes kUnknown of anything below.
   virtual int64_t cardinality() const { return kUnknown; }
 
   // Element `index`, computed without those before it. Waits as Next does. OutOfRange outside of the dataset;
