@@ -1,8 +1,11 @@
 // Datasets of what is in files: records, lines, pieces of one length. Files may be compressed (GZIP, ZLIB).
 //
 // An iterator has one file open. What it holds of it is one record, which grows only with bytes that are
-// really there, and at most kLongestRecord of them; a file may be anybody's. Files are those that the session
-// may use (session_files.h). A saved position is a file and a number of records, which are read again.
+// really there (of a compressed file: when it is unpacked). A line and a piece have at most kLongestRecord of
+// them. A record of a TFRecord file may have any number, as in TensorFlow, and is ResourceExhausted where
+// there is no memory for it (kernels/formats/memory_probe.h). A file may be anybody's. Files are those that
+// the session may use (session_files.h). A saved position is a file and a number of records, which are read
+// again.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
