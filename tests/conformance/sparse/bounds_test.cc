@@ -1,4 +1,4 @@
-// What crosses of features, and products, may take of memory and of time.
+// What crosses of features, sets and products may take of memory and of time.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -100,6 +100,22 @@ TEST_F(CrossesTest, ACancelledStepCountsNoMoreCombinations) {
   EXPECT_EQ(run().code(), absl::StatusCode::kInvalidArgument);
   cancellation_.Cancel(absl::CancelledError("enough"));
   EXPECT_EQ(run().code(), absl::StatusCode::kCancelled);
+}
+
+// Each set had objects of its own, outside of what the device counts: half a gigabyte for these two
+// megabytes.
+TEST(SetsOfFewElements, TakeLittleMoreThanTheirElements) {
+  constexpr int64_t kSets = int64_t{1} << 20;
+  TestHost host({RegisterSparseKernels});
+  const Tensor sets(DType::kInt8, Shape({kSets, 1}));
+  const int64_t before = PeakBytes();
+  const std::vector<Tensor> outputs =
+      KernelUnderTest(host, "DenseToDenseSetOperation", {DType::kInt8, DType::kInt8},
+                      {{"set_operation", "union"}})
+          .Run({sets, sets})
+          .value();
+  EXPECT_EQ(outputs[1].num_elements(), kSets);
+  EXPECT_LT(PeakBytes() - before, int64_t{128} << 20);
 }
 
 // Each element takes a row of the other matrix.
