@@ -270,5 +270,15 @@ TEST_F(DatasetPipelinesTest, APipelineIsTheSameBehindItsGraph) {
   EXPECT_NE((*prints)[0].scalar<uint64_t>(), (*prints)[2].scalar<uint64_t>());
 }
 
+// It got a node that made no such dataset.
+TEST_F(DatasetPipelinesTest, ADatasetThatIsPassedOnKeepsWhatMadeIt) {
+  const Output unknown = g_.AddOp("NonSerializableDataset", {Range(3)}, Of(D::kInt64));
+  AttrMap attrs = Of(D::kInt64);
+  attrs["auto_shard_policy"] = -1;
+  const Output passed = g_.AddOp("AutoShardDataset", {unknown, Number(2), Number(0)}, attrs);
+  const absl::Status status = session().Run({}, {g_.AddOp("DatasetToGraphV2", {passed})}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+}
+
 }  // namespace
 }  // namespace weir

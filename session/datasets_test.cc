@@ -250,6 +250,24 @@ TEST_F(DatasetsTest, ElementsByTheirNumberAndAllInARandomOrder) {
       HasSubstr("non-empty finite cardinality"));
 }
 
+// Sums and products of numbers below those that say "infinite" and "unknown" overflowed.
+TEST_F(DatasetsTest, ANumberOfElementsThatCannotBeIsUnknown) {
+  const Output least = Stage("AssertCardinalityDataset", Range(2), {Number(INT64_MIN)});
+  const auto count = [&](Output dataset) { return g_.AddOp("DatasetCardinality", {dataset}); };
+  const auto counts = RunAnew({count(least), count(Stage("ConcatenateDataset", least, {least})),
+                               count(Stage("RepeatDataset", least, {Number(2)})),
+                               count(Stage("SkipDataset", least, {Number(2)}))});
+  ASSERT_TRUE(counts.ok()) << counts.status();
+  for (const Tensor& each : *counts) EXPECT_EQ(each.scalar<int64_t>(), -2);
+  const Output iterator = Iterator();
+  Node* const make = Make(least, iterator);
+  const Output next = Next(iterator);
+  session_.reset();
+  ASSERT_TRUE(RunNode(make).ok());
+  EXPECT_THAT(Drain(next), IsEmpty());
+  EXPECT_THAT(std::string(last_.message()), HasSubstr("contain -9223372036854775808 elements"));
+}
+
 TEST_F(DatasetsTest, AChainOfTooManyDatasetsIsRefused) {
   const Output iterator = Iterator();
   Output dataset = Range(2);
@@ -355,6 +373,17 @@ class DatasetFunctionsTest : public DatasetsTest {
     return g_.AddOp("MapDataset", {Range(stop), std::vector<Output>()},
                     Calling("f", body.Returning(same, D::kInt64)));
   }
+  // As many numbers as said, other ones each time that they are computed.
+  Output Drawn(int64_t count, bool count_is_known = true) {
+    Body body(runtime_->ops(), D::kInt64);
+    const Output scalar =
+        body.g.AddOp("Const", {}, {{"value", Tensor(D::kInt32, Shape({0}))}, {"dtype", D::kInt32}});
+    const Output drawn =
+        body.g.AddOp("RandomUniformInt", {scalar, body.Number(0), body.Number(int64_t{1} << 60)});
+    AttrMap attrs = Calling("f", body.Returning(drawn, D::kInt64));
+    attrs["preserve_cardinality"] = count_is_known;
+    return g_.AddOp("MapDataset", {Range(count), std::vector<Output>()}, attrs);
+  }
   // Element x of those below 100, with OutOfRange for `k`.
   static Output Looked(Body& body, int64_t k) {
     const Output all =
@@ -434,6 +463,76 @@ TEST_F(DatasetFunctionsTest, OutOfRangeOfAFunctionIsAnErrorAndNoEnd) {
   EXPECT_THAT(Elements(ended), ElementsAre(0, 1));
 }
 
+// Who takes all of them never asks for the end.
+TEST_F(DatasetFunctionsTest, ACacheIsCompleteWithAsManyElementsAsItsInputHas) {
+  const auto taken_twice = [&](int64_t count) {
+    const Output cache = Stage("CacheDataset", Drawn(3), {Text("")});
+    return Elements(Stage("RepeatDataset", Stage("TakeDataset", cache, {Number(count)}), {Number(2)}));
+  };
+  const std::vector<int64_t> all = taken_twice(3), some = taken_twice(2);
+  ASSERT_EQ(all.size(), 6);
+  EXPECT_THAT(std::vector<int64_t>(all.begin() + 3, all.end()), ElementsAre(all[0], all[1], all[2]));
+  ASSERT_EQ(some.size(), 4);
+  EXPECT_NE(some[2], some[0]) << "a part of a pass is no cache";
+}
+
+TEST_F(DatasetFunctionsTest, AnElementOfACacheIsComputedOnce) {
+  for (const bool count_is_known : {true, false}) {
+    session_.reset();
+    const Output cache = Stage("CacheDataset", Drawn(5, count_is_known), {Text("")});
+    const auto at = [&](int64_t index) {
+      return g_.AddOp("GetElementAtIndex", {cache, Number(index)}, Of(D::kInt64));
+    };
+    const Output once = at(2), again = at(2), other = at(3);
+    const auto values = session().Run({}, {once, again, other});
+    ASSERT_TRUE(values.ok()) << values.status();
+    EXPECT_EQ((*values)[0].scalar<int64_t>(), (*values)[1].scalar<int64_t>());
+    EXPECT_NE((*values)[0].scalar<int64_t>(), (*values)[2].scalar<int64_t>());
+    session_.reset();
+    EXPECT_THAT(ErrorOf(at(5)), HasSubstr("Index out of range [0, 5): 5"));
+    EXPECT_THAT(ErrorOf(at(-1)), HasSubstr("Index out of range"));
+  }
+  const Output cache = Stage("CacheDataset", Drawn(5), {Text("")});
+  const Output shuffled =
+      Stage("GlobalShuffleDataset", cache, {Number(3), Number(5), g_.AddOp("DummySeedGenerator", {})});
+  const auto halves_are_equal = [](std::vector<int64_t> values) {
+    ASSERT_EQ(values.size(), 10);
+    std::sort(values.begin(), values.begin() + 5);
+    std::sort(values.begin() + 5, values.end());
+    EXPECT_TRUE(std::equal(values.begin(), values.begin() + 5, values.begin() + 5));
+  };
+  halves_are_equal(Elements(Stage("RepeatDataset", shuffled, {Number(2)})));
+  halves_are_equal(Elements(Stage("ConcatenateDataset", cache, {shuffled})));
+}
+
+// IgnoreErrors above it would ask for the same one for ever.
+TEST_F(DatasetFunctionsTest, AGlobalShuffleGoesOnBehindAnError) {
+  const Output failing = Stage("AssertCardinalityDataset", Failing(5, 2), {Number(5)});
+  std::vector<int64_t> values = Elements(
+      Stage("GlobalShuffleDataset", failing, {Number(3), Number(5), g_.AddOp("DummySeedGenerator", {})}));
+  std::sort(values.begin(), values.end());
+  EXPECT_THAT(values, ElementsAre(-1, 0, 1, 3, 4));
+}
+
+// What a node says of shapes other nodes are compiled for.
+TEST_F(DatasetFunctionsTest, AStateOfAnotherShapeThanItsNodeSaysIsRefused) {
+  Body body(runtime_->ops(), D::kInt64);
+  body.g.AddOp("_Arg", {}, {{"T", D::kInt64}, {"index", 1}});
+  const Output pair = body.g.AddOp("Pack", {std::vector<Output>{body.x, body.x}});
+  AttrMap attrs = Calling("f", body.Returning(pair, D::kInt64));
+  attrs["Tstate"] = std::vector<DType>{D::kInt64};
+  const auto reduced = [&](PartialShape shape) {
+    attrs["output_shapes"] = std::vector<PartialShape>{std::move(shape)};
+    return g_.AddOp("ReduceDataset", {Range(1), std::vector<Output>{Number(7)}, std::vector<Output>()},
+                    attrs);
+  };
+  const auto fits = RunAnew({reduced(PartialShape({2}))});
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_EQ((*fits)[0].shape(), Shape({2}));
+  EXPECT_THAT(ErrorOf(reduced(PartialShape({3}))),
+              HasSubstr("Incompatible shapes at component 0: expected [3] but got [2]"));
+}
+
 // A shared iterator outlives its session: the worker's end is what ends the call.
 TEST_F(DatasetFunctionsTest, AMapThatWaitsEndsWithItsWorker) {
   Body body(runtime_->ops(), D::kInt64);
@@ -501,6 +600,9 @@ TEST_F(RecordFilesTest, RecordsLinesAndPieces) {
   EXPECT_THAT(
       std::string(last_.message()),
       HasSubstr("has body length 6 bytes, which is not an exact multiple of the record length (4 bytes)"));
+  EXPECT_THAT(Read("FixedLengthRecordDatasetV2", pieces, "", {Number(INT64_MAX), Number(1), Number(13)}),
+              IsEmpty());
+  EXPECT_EQ(last_.code(), absl::StatusCode::kInvalidArgument) << last_;
 }
 
 class FileCacheTest : public RecordFilesTest {

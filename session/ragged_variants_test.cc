@@ -85,6 +85,24 @@ TEST_F(RaggedVariantsTest, TheGradientGoesTheSameWay) {
   EXPECT_THAT(Numbers({(*gradients)[0]}), ElementsAre(ElementsAre(2, 4, 6)));
 }
 
+// Loops reserve lists of gradients, and set those of the rows that are used.
+TEST_F(RaggedVariantsTest, ARowWithoutAGradientHasZeros) {
+  const Output scalars = Const(Tensor(D::kInt32, Shape({0})));
+  const AttrMap variants = {{"element_dtype", D::kVariant}};
+  const Output list = g_.AddOp("TensorListReserve", {scalars, Const(Tensor::Scalar<int32_t>(3))}, variants);
+  const Output row = Encode({}, Const(Tensor::From<float>(Shape({1, 2}), {7, 8})), false);
+  const Output set = g_.AddOp("TensorListSetItem", {list, Const(Tensor::Scalar<int32_t>(1)), row});
+  const auto gradient = [&](Output of, std::initializer_list<int32_t> shape) {
+    return g_.AddOp("RaggedTensorToVariantGradient",
+                    {g_.AddOp("TensorListStack", {of, scalars}, variants), Splits({0, 2, 3, 3}),
+                     Const(Tensor::Vector<int32_t>(shape))},
+                    {{"Tvalues", D::kFloat32}});
+  };
+  EXPECT_THAT(Numbers({gradient(set, {3, 2}), gradient(list, {3}), gradient(list, {3, 0})}),
+              ElementsAre(ElementsAre(0, 0, 0, 0, 7, 8), ElementsAre(0, 0, 0), ElementsAre()));
+  EXPECT_THAT(ErrorOf(gradient(set, {2, 2})), HasSubstr("more values than dense_values_shape"));
+}
+
 // What map_fn over ragged tensors is made of, with v1 and with v2 control flow.
 TEST_F(RaggedVariantsTest, ArraysAndListsHoldThem) {
   const auto numbers = [&](std::initializer_list<int32_t> of) { return Const(Tensor::Vector<int32_t>(of)); };

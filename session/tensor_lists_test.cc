@@ -63,6 +63,29 @@ TEST_F(TensorListsTest, ARowIsPushedToEachList) {
   EXPECT_THAT(ErrorOf(g_.AddOp("TensorListPushBackBatch", {lists, whole})), HasSubstr("float"));
 }
 
+TEST_F(TensorListsTest, ListsOfTwoTensorsAreJoinedOneByOne) {
+  const Output one = Push(Reserve(0), Float(1)), none = Reserve(0);
+  const auto pack = [&](Output a, Output b) { return g_.AddOp("Pack", {std::vector<Output>{a, b}}); };
+  const auto join = [&](Output a, Output b) { return g_.AddOp("TensorListConcatLists", {a, b}, kFloats); };
+  const Output lists = pack(one, Push(one, Float(2)));
+  const Output joined = join(lists, pack(Push(none, Float(3)), one)), doubled = join(joined, joined);
+  std::vector<TensorRef> fetches = {Stack(one)};
+  for (const Output& all : {joined, doubled, join(lists, pack(none, none))}) {
+    Node* const each = g_.AddNode("Unpack", {all}, {{"num", 2}});
+    for (int i = 0; i < 2; ++i) fetches.push_back(Stack(each->output(i)));
+  }
+  const auto values = RunAnew(fetches);
+  ASSERT_TRUE(values.ok()) << values.status();
+  std::vector<std::vector<float>> found;
+  for (const Tensor& value : *values) found.push_back(Floats(value));
+  const std::vector<std::vector<float>> wanted = {{1}, {1, 3}, {1, 2, 1}, {1, 3, 1, 3}, {1, 2, 1, 1, 2, 1},
+                                                  {1}, {1, 2}};
+  EXPECT_EQ(found, wanted);
+  const Output vectors =
+      g_.AddOp("TensorListReserve", {Const(Tensor::Vector<int32_t>({2})), Int(0)}, kFloats);
+  EXPECT_THAT(ErrorOf(join(one, vectors)), HasSubstr("element shapes are not identical at index 0"));
+}
+
 // Half a megabyte of handles to one list that has 255 elements would become lists of 12 KB each.
 TEST_F(TensorListsTest, ListsCountAgainstTheMemoryOfTheirDevice) {
   constexpr int64_t kLists = 4096;

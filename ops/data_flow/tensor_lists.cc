@@ -31,12 +31,6 @@ Status NumberShape(ShapeInference& s) {
   return ScalarShape(s);
 }
 
-Status TwoListsShape(ShapeInference& s) {
-  WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
-  WEIR_RETURN_IF_ERROR(s.WithRank(1, 0).status());
-  return ScalarShape(s);
-}
-
 }  // namespace
 
 std::vector<OpDef> TensorListsOps() {
@@ -91,7 +85,9 @@ std::vector<OpDef> TensorListsOps() {
       WithGradientMissing("TensorListSplit",
                           "Gives a list of slices of the tensor along its first dimension, of these lengths.",
                           ScalarShape),
-      WithoutGradient("TensorListConcatLists", "Gives a list of the elements of both.", TwoListsShape),
+      WithoutGradient("TensorListConcatLists",
+                      "Gives a list of the elements of both; of tensors of lists, element by element.",
+                      MergedShape),
       WithGradientMissing("OptionalFromValue", "Gives an optional that holds the tensors.", ScalarShape),
       WithGradientMissing("OptionalNone", "Gives an optional that holds nothing.", ScalarShape),
       WithGradientMissing("OptionalHasValue", "Says whether the optional holds tensors.", NumberShape),

@@ -201,6 +201,28 @@ TEST_F(HostileInputs, IntegersWrapAround) {
     const auto result = Evaluate({op, {}, {Longs({kShortest, kShortest, -1}), Ints({0})}, ""});
     EXPECT_TRUE(result.ok()) << op << ": " << result.status();
   }
+  const Tensor least = Longs({kShortest}), more = Longs({-1}), at = Make(DType::kInt64, {1, 1}, {0}),
+               one = Longs({1});
+  const Tensor square = Make(DType::kInt64, {1, 2}, {0, 0}), squares = Longs({1, 1}),
+               matrix = more.WithShape(Shape({1, 1}));
+  const std::vector<std::pair<std::string, std::vector<CaseInput>>> sums = {
+      {"SparseAdd", {at, least, one, at, more, one, Tensor::Scalar<int64_t>(0)}},
+      {"SparseDenseCwiseAdd", {at, least, one, more}},
+      {"SparseTensorDenseAdd", {at, least, one, more}},
+  };
+  for (const auto& [op, inputs] : sums) {
+    const auto result = Evaluate({op, {}, inputs, ""});
+    ASSERT_TRUE(result.ok()) << op << ": " << result.status();
+    EXPECT_EQ((*result)[op == "SparseAdd" ? 1 : 0].flat<int64_t>()[0], std::numeric_limits<int64_t>::max());
+  }
+  for (const auto& [op, inputs] : std::vector<std::pair<std::string, std::vector<CaseInput>>>{
+           {"SparseDenseCwiseMul", {at, least, one, more}},
+           {"SparseDenseCwiseDiv", {at, least, one, more}},
+           {"SparseTensorDenseMatMul", {square, least, squares, matrix}}}) {
+    const auto result = Evaluate({op, {}, inputs, ""});
+    ASSERT_TRUE(result.ok()) << op << ": " << result.status();
+    EXPECT_EQ((*result)[0].flat<int64_t>()[0], kShortest) << op;
+  }
   const auto quotient = Evaluate({"Div", {}, {Longs({kShortest}), Longs({-1})}, ""});
   EXPECT_EQ(quotient.value()[0].flat<int64_t>()[0], kShortest);
 }

@@ -251,6 +251,13 @@ def test_flat_maps_with_places(server):
         assert session.run([at(shuffled, i) for i in (0, 2, 5)]) == [0, 10, 13]
 
 
+def test_elements_of_caches(server):
+    at = lambda dataset, i: raw.GetElementAtIndex(dataset=dataset._variant_tensor, index=np.int64(i), output_types=[tf.int64], output_shapes=[[]])[0]
+    cache = lambda: Dataset.range(7).filter(lambda v: tf.not_equal(v % 3, 1)).cache()
+    compare_values(server, lambda: [at(cache(), i) for i in (3, 0, 4, 5, -1)] + [
+        at(Dataset.range(5).shuffle(1).cache(), 3), at(Dataset.range(5).cache(), 5), at(Dataset.range(5).repeat().cache(), 7), at(cache().skip(1), 0)])
+
+
 def written_examples():
     feature = lambda **values: tf.train.Feature(**{kind: getattr(tf.train, {"int64_list": "Int64List", "float_list": "FloatList", "bytes_list": "BytesList"}[kind])(
         value=value) for kind, value in values.items()})

@@ -252,6 +252,14 @@ def concat(some, shape, leading):
     return [result.tensor, result.lengths]
 
 
+def ragged_gradient(splits, shape):
+    rows = ops.TensorListReserve(element_shape=tf.constant([], tf.int32), num_elements=3, element_dtype=tf.variant)
+    one = ops.RaggedTensorToVariant(rt_nested_splits=[tf.constant([0, 1], tf.int64)], rt_dense_values=tf.constant([[7.0, 8.0]]), batched_input=True)
+    rows = ops.TensorListSetItem(input_handle=rows, index=1, item=one[0])
+    encoded = ops.TensorListStack(input_handle=rows, element_shape=tf.constant([], tf.int32), element_dtype=tf.variant, num_elements=3)
+    return ops.RaggedTensorToVariantGradient(encoded_ragged_grad=encoded, row_splits=tf.constant(splits, tf.int64), dense_values_shape=shape, Tvalues=FLOAT)
+
+
 def list_cases():
     one, two = [1.0, 2.0], [3.0]
     no_room = ops.EmptyTensorList(element_shape=-1, max_num_elements=1, element_dtype=FLOAT)
@@ -291,8 +299,12 @@ def list_cases():
         stack(twice),
         stack(ops.TensorListFromTensor(tensor=tf.constant([one, one]), element_shape=[2])),
         stack(ops.TensorListConcatLists(input_a=with_items([one]), input_b=with_items([one]), element_dtype=FLOAT)),
+        stack(ops.TensorListConcatLists(input_a=tf.stack([with_items([one])] * 2), input_b=tf.stack([with_items([]), with_items([one])]),
+                                        element_dtype=FLOAT)[1]),
         stack(v1.add_n([with_items([one]), with_items([one, one]), reserved([2])])),
         stack(tf.zeros_like(with_items([one]))),
+        ragged_gradient([0, 2, 3, 3], [3, 2]),
+        ragged_gradient([0, 0, 1, 4], [4, 2]),
     ]
 
 

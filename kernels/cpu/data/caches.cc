@@ -1,15 +1,21 @@
 // CacheDataset: the elements of a first pass that comes to its end, kept for later ones in memory or in
 // files.
 //
-// In memory they are their dataset's.
+// In memory they are their dataset's. They are complete with as many elements as the input says that it has:
+// who takes just these never asks for the end. What is asked for by its number, before or without a pass, is
+// kept too. Where the input gives no element by its number, a pass goes up to that element each time that one
+// is asked for which is not kept yet.
 // Files are a checkpoint (kernels/formats/bundle_index.h) under the name that the graph gives, as
 // TensorFlow's ops write and read them: component c of element e is the tensor "E_C", E being e in seven
 // characters with spaces in front, and C likewise as long as the largest c. While a pass writes it there is
 // NAME_0.lockfile. Files may be anybody's; they are those that the session may use (session_files.h).
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
@@ -38,9 +44,14 @@ class CacheIterator final : public IteratorOverInput {
  private:
   using Elements = std::vector<Element>;
 
+  // Whether there are as many as the input says that it has. The pass goes on all the same: its input may
+  // have more, or refuse that it does.
+  bool HasAll() const { return static_cast<int64_t>(gathered_->size()) == cardinality_; }
+
   const RefPtr<const CacheDataset> dataset_;
+  const int64_t cardinality_;             // of the input
   std::shared_ptr<const Elements> kept_;  // all elements; null in a first pass
-  std::shared_ptr<Elements> gathered_;    // of a first pass
+  std::shared_ptr<Elements> gathered_;    // of a first pass; not changed any more when it has all
   int64_t next_ = 0;                      // of those that are kept
 };
 
@@ -60,18 +71,73 @@ class CacheDataset final : public DatasetOverInput<CacheDataset, CacheIterator> 
 
   absl::Status CheckAnyOrder() const override { return input().CheckAnyOrder(); }
 
- private:
-  absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override {
-    return input().Get(context, index);
+  absl::StatusOr<Element> GetForClient(IteratorContext& context, int64_t index) const override {
+    if (cardinality() >= 0) return Get(context, index);
+    if (index < 0) return OutOfRange(index);
+    return ElementAt(context, index);
   }
+
+ private:
+  absl::Status OutOfRange(int64_t index) const;
+  absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override;
+  std::optional<Element> Known(int64_t index) const;
+  // Keeps the element, unless another call has kept one meanwhile; gives the one that is kept.
+  Element Remember(int64_t index, Element element) const;
+  absl::StatusOr<Element> OfPass(IteratorContext& context, int64_t index) const;
 
   mutable absl::Mutex mutex_;
   mutable std::shared_ptr<const Elements> kept_ ABSL_GUARDED_BY(mutex_);
+  // Those that were asked for by their number.
+  mutable absl::flat_hash_map<int64_t, Element> by_index_ ABSL_GUARDED_BY(mutex_);
 };
+
+absl::Status CacheDataset::OutOfRange(int64_t index) const {
+  absl::MutexLock lock(&mutex_);
+  const size_t count = kept_ != nullptr ? kept_->size() : by_index_.size();
+  return absl::OutOfRangeError(absl::StrCat("Index out of range [0, ", count, "): ", index));
+}
+
+std::optional<Element> CacheDataset::Known(int64_t index) const {
+  absl::MutexLock lock(&mutex_);
+  // Before what a pass kept: who had it once gets the same again.
+  if (const auto found = by_index_.find(index); found != by_index_.end()) return found->second;
+  if (kept_ == nullptr || index >= static_cast<int64_t>(kept_->size())) return std::nullopt;
+  return (*kept_)[index];
+}
+
+Element CacheDataset::Remember(int64_t index, Element element) const {
+  absl::MutexLock lock(&mutex_);
+  return by_index_.emplace(index, std::move(element)).first->second;
+}
+
+absl::StatusOr<Element> CacheDataset::ElementAt(IteratorContext& context, int64_t index) const {
+  if (std::optional<Element> known = Known(index)) return *std::move(known);
+  if (cardinality() < 0) {
+    if (kept() != nullptr) return OutOfRange(index);
+    return OfPass(context, index);
+  }
+  absl::StatusOr<Element> element = input().Get(context, index);
+  if (absl::IsUnimplemented(element.status())) return OfPass(context, index);
+  if (!element.ok()) return element;
+  return Remember(index, *std::move(element));
+}
+
+absl::StatusOr<Element> CacheDataset::OfPass(IteratorContext& context, int64_t index) const {
+  WEIR_ASSIGN_OR_RETURN(const IteratorPtr iterator, input().MakeIterator(context));
+  for (int64_t i = 0;; ++i) {
+    if (context.cancellation.is_cancelled()) return context.cancellation.reason();
+    Element element;
+    WEIR_ASSIGN_OR_RETURN(const bool has_element, AskTop(*iterator, context, &element));
+    if (!has_element) return OutOfRange(index);
+    element = Remember(i, std::move(element));
+    if (i == index) return element;
+  }
+}
 
 CacheIterator::CacheIterator(RefPtr<const CacheDataset> dataset, IteratorPtr input)
     : IteratorOverInput(std::move(input)),
       dataset_(std::move(dataset)),
+      cardinality_(dataset_->input().cardinality()),
       kept_(dataset_->kept()),
       gathered_(std::make_shared<Elements>()) {}
 
@@ -83,7 +149,9 @@ absl::StatusOr<bool> CacheIterator::Next(IteratorContext& context, Element* elem
   }
   WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, element));
   if (has_element) {
+    if (HasAll()) return true;
     gathered_->push_back(*element);
+    if (HasAll()) dataset_->Keep(gathered_);
     return true;
   }
   dataset_->Keep(gathered_);
@@ -113,6 +181,7 @@ absl::Status CacheIterator::Restore(IteratorContext& context, PositionReader& po
   kept_ = nullptr;
   if (!is_kept) {
     gathered_ = std::move(held);
+    if (HasAll()) position.OnAccepted([dataset = dataset_, all = gathered_] { dataset->Keep(all); });
     return IteratorOverInput::Restore(context, position);
   }
   kept_ = std::move(held);

@@ -90,7 +90,8 @@ IteratorContext Below(const Dataset& above, const IteratorContext& context);
 // What a predicate gave. InvalidArgument, with TensorFlow's text, unless it is one bool.
 absl::StatusOr<bool> Verdict(const Element& results);
 
-// InvalidArgument, with TensorFlow's text, unless the results are components of these types and shapes.
+// InvalidArgument, with TensorFlow's text, unless the results are components of these types. Their shapes are
+// checked where an element leaves its iterator (CheckElement).
 absl::Status CheckResults(const Element& results, const Dataset::Signature& signature);
 
 }  // namespace weir

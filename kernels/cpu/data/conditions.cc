@@ -1,5 +1,7 @@
 // Datasets of the same elements as another under a condition: without those that are errors (IgnoreErrors),
 // as many as was said (AssertCardinality).
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/over_input.h"
 #include "kernels/cpu/integer_input.h"
@@ -63,7 +65,8 @@ class AssertCardinalityDataset final
  public:
   AssertCardinalityDataset(Signature signature, DatasetPtr input, int64_t cardinality)
       : DatasetOverInput(std::move(signature), std::move(input)), cardinality_(cardinality) {}
-  int64_t cardinality() const override { return cardinality_; }
+  int64_t cardinality() const override { return std::max(cardinality_, kUnknown); }
+  int64_t asserted() const { return cardinality_; }
   absl::Status CheckAnyOrder() const override { return input().CheckAnyOrder(); }
 
  private:
@@ -71,13 +74,13 @@ class AssertCardinalityDataset final
     return input().GetAsserted(context, index);
   }
 
-  const int64_t cardinality_;
+  const int64_t cardinality_;  // any number
 };
 
 absl::StatusOr<bool> AssertCardinalityIterator::Next(IteratorContext& context, Element* element) {
   WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, element));
   count_ += has_element ? 1 : 0;
-  const int64_t said = dataset_->cardinality();
+  const int64_t said = dataset_->asserted();
   if (!has_element && count_ != said) {
     return absl::FailedPreconditionError(absl::StrCat("Input dataset was expected to contain ",
                                                       ElementsString(said), " but contained only ",

@@ -244,10 +244,14 @@ absl::Status Dataset::CountParts(const KernelContext& context) {
   return absl::OkStatus();
 }
 
-void SetNode(Tensor& variant, const std::shared_ptr<const DatasetNode>& node) {
-  const RefPtr<Resource>& resource = variant.scalar<ResourceHandle>().resource;
-  if (!resource->has_one_owner()) return;
-  if (auto* const dataset = dynamic_cast<Dataset*>(resource.get())) dataset->set_node(node);
+void SetNode(KernelContext& context, const std::shared_ptr<const DatasetNode>& node) {
+  auto* const dataset = dynamic_cast<Dataset*>(context.output(0).scalar<ResourceHandle>().resource.get());
+  if (dataset == nullptr) return;
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    const absl::StatusOr<DatasetPtr> input = DatasetIn(context.input(i));
+    if (input.ok() && input->get() == dataset) return;
+  }
+  dataset->set_node(node);
 }
 
 absl::Status Dataset::AddOptions(absl::string_view options) {

@@ -149,7 +149,7 @@ class Dataset : public VariantValue {
   };
 
   virtual absl::StatusOr<IteratorPtr> MakeIterator(IteratorContext& context) const = 0;
-  // kInfinite and kUnknown beside numbers.
+  // A number, kInfinite or kUnknown. Who takes it from a file or a tensor makes kUnknown of anything below.
   virtual int64_t cardinality() const { return kUnknown; }
 
   // Element `index`, computed without those before it. Waits as Next does. OutOfRange outside of the dataset;
@@ -158,6 +158,11 @@ class Dataset : public VariantValue {
   absl::StatusOr<Element> Get(IteratorContext& context, int64_t index) const;
   // The same of a dataset of which the caller knows that it has the element, if its own number says nothing.
   absl::StatusOr<Element> GetAsserted(IteratorContext& context, int64_t index) const;
+  // The same for a client, who asks this dataset itself: a cache in memory has elements by number also where
+  // their own number is infinite or not known. Datasets above it cannot say which one they want.
+  virtual absl::StatusOr<Element> GetForClient(IteratorContext& context, int64_t index) const {
+    return Get(context, index);
+  }
   // OK when a global shuffle can take the elements in any order. FailedPrecondition, with TensorFlow's text.
   virtual absl::Status CheckAnyOrder() const;
 
@@ -244,8 +249,9 @@ absl::Status CheckElement(const Dataset::Signature& signature, const Element& el
 // The element as the node's outputs, checked.
 absl::Status SetElement(KernelContext& context, const Dataset::Signature& signature, Element element);
 
-// Says that the dataset in the variant was made by the node, unless others have it already.
-void SetNode(Tensor& variant, const std::shared_ptr<const DatasetNode>& node);
+// Says that the dataset of output 0 was made by the node, unless it is one of the inputs: then others made
+// it, and have it.
+void SetNode(KernelContext& context, const std::shared_ptr<const DatasetNode>& node);
 
 // A kernel that gives a dataset: attrs are read once.
 class DatasetKernel : public Kernel {
@@ -258,7 +264,7 @@ class DatasetKernel : public Kernel {
   absl::Status Compute(KernelContext& context) final {
     if (!signature_.ok()) return signature_.status();
     WEIR_RETURN_IF_ERROR(Make(context, *signature_));
-    SetNode(context.output(0), node_);
+    SetNode(context, node_);
     return absl::OkStatus();
   }
 

@@ -80,8 +80,10 @@ class GlobalShuffleDataset final : public DatasetOfInput {
       if (next_ == dataset_->cardinality()) return false;
       const Permutation order(static_cast<uint64_t>(dataset_->cardinality()), seeds_);
       const auto index = static_cast<int64_t>(order(static_cast<uint64_t>(next_)));
-      WEIR_ASSIGN_OR_RETURN(*element, dataset_->input().Get(context, index));
-      ++next_;
+      absl::StatusOr<Element> found = dataset_->input().Get(context, index);
+      if (!found.ok() && context.cancellation.is_cancelled()) return found.status();
+      ++next_;  // also behind an error: the next call is for the next element
+      WEIR_ASSIGN_OR_RETURN(*element, std::move(found));
       return true;
     }
     absl::Status Save(IteratorContext&, PositionWriter& position) override {
@@ -155,7 +157,7 @@ class GetElementAtIndex final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const int64_t index, ReadInteger(context.input(1), "index"));
     const auto run = std::make_shared<IteratorRun>(context.device(), functions_);
     IteratorContext access = {*run, context.cancellation(), context.step_threads()};
-    WEIR_ASSIGN_OR_RETURN(Element element, dataset->Get(access, index));
+    WEIR_ASSIGN_OR_RETURN(Element element, dataset->GetForClient(access, index));
     return SetElement(context, *signature_, std::move(element));
   }
 

@@ -284,8 +284,8 @@ class SparseBatchDataset final : public DatasetOverInput<SparseBatchDataset, Spa
         if (row_shape_.dim(d) < 0) dense_dims[d + 1] = std::max(dense_dims[d + 1], element.shape().dim(d));
       }
     }
-    WEIR_ASSIGN_OR_RETURN(Tensor indices,
-                          Tensor::Allocate(DType::kInt64, Shape({num_values, rank + 1}), allocator));
+    WEIR_ASSIGN_OR_RETURN(const Shape indices_shape, Shape::FromDims({num_values, rank + 1}));
+    WEIR_ASSIGN_OR_RETURN(Tensor indices, Tensor::Allocate(DType::kInt64, indices_shape, allocator));
     WEIR_ASSIGN_OR_RETURN(Tensor values, Tensor::Allocate(dtype_, Shape({num_values}), allocator));
     WEIR_ASSIGN_OR_RETURN(Tensor dense_shape, Tensor::Allocate(DType::kInt64, Shape({rank + 1}), allocator));
     std::copy(dense_dims.begin(), dense_dims.end(), dense_shape.flat<int64_t>().begin());

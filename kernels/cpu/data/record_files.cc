@@ -1,8 +1,11 @@
 // Datasets of what is in files: records, lines, pieces of one length. Files may be compressed (GZIP, ZLIB).
 //
 // An iterator has one file open. What it holds of it is one record, which grows only with bytes that are
-// really there, and at most kLongestRecord of them; a file may be anybody's. Files are those that the session
-// may use (session_files.h). A saved position is a file and a number of records, which are read again.
+// really there (of a compressed file: when it is unpacked). A line and a piece have at most kLongestRecord of
+// them. A record of a TFRecord file may have any number, as in TensorFlow, and is ResourceExhausted where
+// there is no memory for it (kernels/formats/memory_probe.h). A file may be anybody's. Files are those that
+// the session may use (session_files.h). A saved position is a file and a number of records, which are read
+// again.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -77,8 +80,10 @@ struct PieceSizes {
   int64_t footer = 0;
 
   std::string WrongLength(absl::string_view path, int64_t file_size) const {
+    // A header may have any length: what is less than no bytes wraps around.
+    const auto body = static_cast<uint64_t>(file_size - footer) - static_cast<uint64_t>(header);
     return absl::StrCat("Excluding the header (", header, " bytes) and footer (", footer,
-                        " bytes), input file \"", path, "\" has body length ", file_size - header - footer,
+                        " bytes), input file \"", path, "\" has body length ", static_cast<int64_t>(body),
                         " bytes, which is not an exact multiple of the record length (", record, " bytes).");
   }
 };
@@ -190,8 +195,10 @@ class FilesDataset final : public Dataset {
   absl::Status CheckLength(const ReadableFile& file) const {
     if (compression_ != Compression::kNone) return absl::OkStatus();
     const auto size = static_cast<int64_t>(file.num_bytes());
-    const int64_t body = size - sizes_.header - sizes_.footer;
-    if (body >= 0 && body % sizes_.record == 0) return absl::OkStatus();
+    const int64_t until_footer = size - sizes_.footer;
+    if (until_footer >= sizes_.header && (until_footer - sizes_.header) % sizes_.record == 0) {
+      return absl::OkStatus();
+    }
     return absl::InvalidArgumentError(sizes_.WrongLength(file.path(), size));
   }
 

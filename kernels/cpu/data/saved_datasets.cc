@@ -86,7 +86,7 @@ class LoadedDataset final : public Dataset {
       : Dataset(std::move(signature)),
         reader_(std::move(reader)),
         run_(std::move(run)),
-        num_elements_(num_elements) {}
+        num_elements_(std::max(num_elements, kUnknown)) {}
 
   absl::StatusOr<IteratorPtr> MakeIterator(IteratorContext& context) const override {
     WEIR_ASSIGN_OR_RETURN(IteratorPtr iterator, IteratorOfRun(*this, run_, reader_, context));

@@ -7,8 +7,9 @@
 // 00000001.snapshot and so on go on where one ends.
 //
 // Memory: a writer has a file open for each of at most 512 shards; who reads holds one record for each shard
-// that is read, at most what it has bytes in the file. Files may be anybody's. May wait for files. Thread
-// safety: a writer and an iterator are used by one thread at a time, the rest is immutable.
+// that is read, at most what it has bytes in the file when that is unpacked. One that there is no memory for
+// is ResourceExhausted. Files may be anybody's. May wait for files. Thread safety: a writer and an iterator
+// are used by one thread at a time, the rest is immutable.
 #pragma once
 
 #include <cstdint>

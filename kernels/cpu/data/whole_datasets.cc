@@ -18,11 +18,12 @@ class Reduce final : public Kernel {
       : function_(construction, "f"),
         num_states_(static_cast<int>(construction.attr<std::vector<DType>>("Tstate").size())),
         num_captured_(static_cast<int>(construction.attr<std::vector<DType>>("Targuments").size())),
-        signature_{construction.attr<std::vector<DType>>("output_types"), {}} {}
+        signature_(SignatureOf(construction)) {}
 
   bool may_block() const override { return true; }
 
   absl::Status Compute(KernelContext& context) override {
+    if (!signature_.ok()) return signature_.status();
     WEIR_ASSIGN_OR_RETURN(DatasetPtr dataset, DatasetInput(context, 0));
     Element state;
     for (int i = 0; i < num_states_; ++i) state.push_back(context.input(1 + i));
@@ -41,18 +42,17 @@ class Reduce final : public Kernel {
       Element arguments = std::move(state);
       for (Tensor& tensor : element) arguments.push_back(std::move(tensor));
       WEIR_ASSIGN_OR_RETURN(state, function.Run(std::move(arguments), context.cancellation()));
-      WEIR_RETURN_IF_ERROR(CheckResults(state, signature_));
+      WEIR_RETURN_IF_ERROR(CheckResults(state, *signature_));
     }
-    WEIR_RETURN_IF_ERROR(CheckResults(state, signature_));
-    for (size_t i = 0; i < state.size(); ++i) context.set_output(static_cast<int>(i), std::move(state[i]));
-    return absl::OkStatus();
+    // Shapes may change on the way.
+    return SetElement(context, *signature_, std::move(state));
   }
 
  private:
   const FunctionOfNode function_;
   const int num_states_;
   const int num_captured_;
-  const Dataset::Signature signature_;
+  const absl::StatusOr<Dataset::Signature> signature_;
 };
 
 class ToSingleElement final : public Kernel {

@@ -15,6 +15,14 @@ namespace {
 
 constexpr int64_t kUnbounded = std::numeric_limits<int32_t>::max();
 
+// Fewer elements take little beside their tensors.
+constexpr int64_t kElementsOfRoom = 64;
+
+size_t BytesOfRoom(size_t num_components) {
+  constexpr size_t kBytesOfBuffer = 64;
+  return kElementsOfRoom * (sizeof(QueueElement) + num_components * (sizeof(Tensor) + kBytesOfBuffer));
+}
+
 constexpr char kPadding[] = "PaddingFIFOQueue";
 constexpr char kShuffled[] = "RandomShuffleQueue";
 constexpr char kPriority[] = "PriorityQueue";
@@ -93,6 +101,12 @@ struct Queue::Attempt {
   uint64_t on_cancel = 0;
   absl::StatusOr<std::vector<Tensor>> result = std::vector<Tensor>();
 };
+
+// Of one that was cancelled.
+absl::Status Queue::EndOf(const Attempt& attempt, const absl::Status& reason) {
+  return absl::CancelledError(
+      absl::StrCat(attempt.is_dequeue() ? "dequeue" : "enqueue", " was cancelled: ", reason.message()));
+}
 
 Queue::Queue(QueueSpec spec) : spec_(std::move(spec)), elements_(OrderOf(spec_)) {}
 
@@ -258,21 +272,51 @@ Queue::Progress Queue::TryEnqueue(Attempt& attempt) {
   }
   if (attempt.kind == Attempt::Kind::kEnqueue) {
     if (elements_->size() >= spec_.capacity) return Progress::kNone;
+    if (absl::Status status = MakeRoom(attempt.caller.allocator); !status.ok()) {
+      attempt.result = std::move(status);
+      return Progress::kOver;
+    }
     elements_->Add(std::move(attempt.components));
     return Progress::kOver;
   }
   Progress progress = Progress::kNone;
   for (; elements_->size() < spec_.capacity; progress = Progress::kSome) {
-    absl::StatusOr<QueueElement> element =
-        ElementOfBatch(attempt.components, attempt.next, attempt.caller.allocator);
-    if (!element.ok()) {
-      attempt.result = element.status();
+    if (absl::Status status = AddSlice(attempt); !status.ok()) {
+      attempt.result = std::move(status);
       return Progress::kOver;
     }
-    elements_->Add(*std::move(element));
-    if (++attempt.next == attempt.components[0].shape().dim(0)) return Progress::kOver;
+    if (attempt.next == attempt.components[0].shape().dim(0)) return Progress::kOver;
   }
   return progress;
+}
+
+absl::Status Queue::AddSlice(Attempt& attempt) {
+  const Cancellation& cancellation = attempt.caller.cancellation;
+  // OnCancel waits for the lock, which very many slices hold for long.
+  if (cancellation.is_cancelled()) return EndOf(attempt, cancellation.reason());
+  WEIR_RETURN_IF_ERROR(MakeRoom(attempt.caller.allocator));
+  WEIR_ASSIGN_OR_RETURN(QueueElement element,
+                        ElementOfBatch(attempt.components, attempt.next, attempt.caller.allocator));
+  elements_->Add(std::move(element));
+  ++attempt.next;
+  return absl::OkStatus();
+}
+
+absl::Status Queue::MakeRoom(Allocator& allocator) {
+  const auto needed = static_cast<size_t>((elements_->size() + 1) / kElementsOfRoom);
+  // One more stays: a queue may go up and down at the border.
+  if (rooms_.size() > needed + 1) rooms_.resize(needed + 1);
+  while (rooms_.size() < needed) {
+    const size_t num_bytes = BytesOfRoom(spec_.types.size());
+    RefPtr<Buffer> room = allocator.Allocate(num_bytes);
+    if (!room) {
+      return absl::ResourceExhaustedError(absl::StrCat("out of memory for ", kElementsOfRoom,
+                                                       " more elements of ", spec_.kind, " '", spec_.name,
+                                                       "', which take ", num_bytes, " bytes"));
+    }
+    rooms_.push_back(std::move(room));
+  }
+  return absl::OkStatus();
 }
 
 // How many elements are there before a dequeue takes the first. A batch by priority waits for all of its
@@ -302,6 +346,7 @@ Queue::Progress Queue::TryDequeue(Attempt& attempt) {
     attempt.taken.push_back(elements_->Take());
     progress = Progress::kSome;
   }
+  rooms_.resize(std::min(rooms_.size(), static_cast<size_t>(elements_->size() / kElementsOfRoom + 1)));
   if (attempt.num_missing() > 0) return progress;
   Deliver(attempt);
   return Progress::kOver;
@@ -346,8 +391,7 @@ void Queue::OnCancel(const AttemptRef& attempt, const absl::Status& reason) {
     threads->At(absl::InfinitePast(), [self = RefPtr<Queue>::Share(this)] { self->ServeAndFinish(); });
   }
   RefPtr<Queue> self = RefPtr<Queue>::Share(this);
-  attempt->done(absl::CancelledError(
-      absl::StrCat(attempt->is_dequeue() ? "dequeue" : "enqueue", " was cancelled: ", reason.message())));
+  attempt->done(EndOf(*attempt, reason));
   if (others_wait && threads == nullptr) self->ServeAndFinish();
 }
 

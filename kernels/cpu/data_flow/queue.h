@@ -9,13 +9,15 @@
 // EnqueueMany puts elements in as soon as there is room, DequeueMany takes them as soon as they are there, so
 // both may be larger than the capacity. From a PriorityQueue it takes them when all are there, as in
 // TensorFlow, so that the batch is in order; one that is larger than the capacity takes what a full queue
-// has. Of an EnqueueMany that is cancelled the elements that are in stay, as in TensorFlow. What a
+// has. Of an EnqueueMany that is cancelled, or finds no memory, the elements that are in stay, as in
+// TensorFlow. What a
 // DequeueMany has taken before it is cancelled, or is refused, is put back; there TensorFlow loses the
 // elements of a step that is cancelled.
 //
 // Memory: at most `capacity` elements, and those that the first waiting DequeueMany has taken. When these are
 // put back, the queue holds more than its capacity, by less than that DequeueMany asked for; enqueues wait
-// until there is room again.
+// until there is room again. What many elements take beside their tensors counts on the device too: a few
+// bytes may stand for very many elements without values.
 //
 // Errors of enqueues: Cancelled when the queue is closed; InvalidArgument for components that do not fit. Of
 // dequeues: OutOfRange when the queue is closed and has too few elements; InvalidArgument for a batch of
@@ -36,6 +38,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/allocator.h"
+#include "graph/types/buffer.h"
+#include "graph/types/ref_counted.h"
 #include "graph/types/resource_handle.h"
 #include "graph/types/shape.h"
 #include "graph/types/tensor.h"
@@ -114,6 +118,9 @@ class Queue final : public Resource {
   void Serve(std::vector<AttemptRef>* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ServeLine(Line& line, std::vector<AttemptRef>* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Progress TryEnqueue(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AddSlice(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts what one element more takes. ResourceExhausted when the device has no memory for it.
+  absl::Status MakeRoom(Allocator& allocator) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t NeededBy(const Attempt& attempt) const;
   Progress TryDequeue(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes the result of what was taken; puts it back after an error.
@@ -121,12 +128,15 @@ class Queue final : public Resource {
   absl::StatusOr<std::vector<Tensor>> BatchOf(const Attempt& attempt) const;
   void PutBack(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnCancel(const AttemptRef& attempt, const absl::Status& reason);
+  static absl::Status EndOf(const Attempt& attempt, const absl::Status& reason);
   void ServeAndFinish();
   static void Finish(const std::vector<AttemptRef>& over);
 
   const QueueSpec spec_;
   mutable absl::Mutex mutex_;
   const std::unique_ptr<QueueOrder> elements_ ABSL_PT_GUARDED_BY(mutex_);
+  // One for each kElementsOfRoom elements that are there. Nothing is in it.
+  std::vector<RefPtr<Buffer>> rooms_ ABSL_GUARDED_BY(mutex_);
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   Line enqueues_ ABSL_GUARDED_BY(mutex_);  // and closes that wait for them
   Line dequeues_ ABSL_GUARDED_BY(mutex_);

@@ -2,8 +2,12 @@
 // elements come.
 #include "kernels/cpu/data_flow/queue.h"
 
+#include <thread>
+
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace weir {
 namespace {
@@ -51,6 +55,46 @@ TEST_F(QueueTest, ABatchByPriorityThatIsLargerThanTheCapacityTakesWhatIsThereWhe
   const auto batch = Take(*queue, 3);
   for (const int64_t priority : {5, 4, 1}) Put(*queue, priority);
   EXPECT_THAT(*batch, ElementsAre(4, 5, 1));
+}
+
+// It held the lock of the queue until all were in.
+TEST_F(QueueTest, AnEnqueueOfVeryManyElementsIsCancelledBetweenThem) {
+  const RefPtr<Queue> queue =
+      *Queue::Create({.kind = "FIFOQueue", .name = "q", .types = {DType::kInt32}, .shapes = {}});
+  std::thread cancelling([this] {
+    absl::SleepFor(absl::Milliseconds(20));
+    cancellation_.Cancel(absl::CancelledError("enough"));
+  });
+  absl::Status status;
+  queue->EnqueueMany(caller_, {Tensor(DType::kInt32, Shape({5'000'000, 0}))},
+                     [&](const absl::StatusOr<std::vector<Tensor>>& result) { status = result.status(); });
+  cancelling.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  EXPECT_LT(queue->size(), 5'000'000);
+}
+
+// Elements without values took no memory that anybody counted.
+TEST(QueueBoundsTest, ElementsCountOnTheDevice) {
+  ThreadPool pool(1);
+  const std::unique_ptr<Device> device = MakeCpuDevice("localhost", 0, 0, pool, /*memory_limit=*/1'000'000);
+  Cancellation cancellation;
+  const Queue::Caller caller = {cancellation, device->host_allocator(), pool};
+  for (const int round : {0, 1}) {
+    const RefPtr<Queue> queue = *Queue::Create(
+        {.kind = "FIFOQueue", .name = "q", .types = {DType::kInt32}, .shapes = {PartialShape({0})}});
+    absl::Status status;
+    const auto done = [&](const absl::StatusOr<std::vector<Tensor>>& result) { status = result.status(); };
+    queue->EnqueueMany(caller, {Tensor(DType::kInt32, Shape({100'000, 0}))}, done);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status << " in round " << round;
+    const int64_t size = queue->size();
+    EXPECT_GT(size, 1000);
+    EXPECT_LT(size, 100'000);
+    queue->DequeueMany(caller, size, false, done);
+    EXPECT_EQ(status, absl::OkStatus());
+    queue->EnqueueMany(caller, {Tensor(DType::kInt32, Shape({1000, 0}))}, done);
+    EXPECT_EQ(status, absl::OkStatus());
+  }
+  EXPECT_EQ(device->host_allocator().num_bytes_in_use(), 0);
 }
 
 }  // namespace

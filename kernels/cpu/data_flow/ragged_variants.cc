@@ -8,7 +8,9 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/data_flow/ragged_tensor.h"
 #include "kernels/cpu/dtype_lists.h"
+#include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/row_splits.h"
+#include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/string_room.h"
 #include "kernels/cpu/with_dtype.h"
 #include "kernels/device_kernels.h"
@@ -108,9 +110,14 @@ class RaggedTensorToVariant final : public Kernel {
 
 using Components = std::vector<const RaggedTensor*>;
 
-absl::StatusOr<Components> ComponentsOf(const Tensor& encoded, DType values) {
+// With may_be_empty: null for a variant that holds nothing.
+absl::StatusOr<Components> ComponentsOf(const Tensor& encoded, DType values, bool may_be_empty = false) {
   Components components;
   for (const ResourceHandle& handle : encoded.flat<ResourceHandle>()) {
+    if (may_be_empty && handle.resource == nullptr) {
+      components.push_back(nullptr);
+      continue;
+    }
     const auto* const ragged = dynamic_cast<const RaggedTensor*>(handle.resource.get());
     if (ragged == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -142,8 +149,10 @@ void CopyValues(const Components& components, Tensor& to) {
 
 absl::Status CheckRoomForValues(KernelContext& context, const Components& components) {
   int64_t bytes = 0;
-  for (const RaggedTensor* component : components)
+  for (const RaggedTensor* component : components) {
+    if (component == nullptr) continue;
     bytes += BytesOutside(component->values(), 0, component->values().num_elements());
+  }
   return CheckRoom(context, bytes, 1);
 }
 
@@ -279,13 +288,16 @@ class RaggedTensorFromVariant final : public Kernel {
   const DType values_type_, splits_type_;
 };
 
+// The values of all gradients, one after the other. A row that nobody used has no gradient: its variant is
+// empty, and its values are zeros.
 class ToVariantGradient final : public Kernel {
  public:
   explicit ToVariantGradient(const KernelConstruction& construction)
       : values_type_(construction.attr<DType>("Tvalues")) {}
 
   absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const Components components, ComponentsOf(context.input(0), values_type_));
+    WEIR_ASSIGN_OR_RETURN(const Components components,
+                          ComponentsOf(context.input(0), values_type_, /*may_be_empty=*/true));
     const Tensor& dims = context.input(2);
     if (dims.shape().rank() > 1) {
       return absl::InvalidArgumentError(
@@ -293,19 +305,60 @@ class ToVariantGradient final : public Kernel {
     }
     const Dims wanted(dims.flat<int32_t>().begin(), dims.flat<int32_t>().end());
     WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(wanted));
-    int64_t count = 0;
-    for (const RaggedTensor* component : components) count += component->values().num_elements();
-    if (count != shape.num_elements()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the gradients have ", count, " values, dense_values_shape is ", shape.ToString()));
-    }
+    WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, SizesOf(components, context.input(1), shape));
     WEIR_RETURN_IF_ERROR(CheckRoomForValues(context, components));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    CopyValues(components, *output);
+    int64_t at = 0;
+    for (size_t i = 0; i < components.size(); ++i) {
+      if (components[i] == nullptr) {
+        ClearElements(*output, at, sizes[i]);
+      } else {
+        CopyElements(components[i]->values(), 0, *output, at, sizes[i]);
+      }
+      at += sizes[i];
+    }
     return absl::OkStatus();
   }
 
  private:
+  // How many values each component has. InvalidArgument unless together they are those of the shape.
+  static absl::StatusOr<std::vector<int64_t>> SizesOf(const Components& components, const Tensor& row_splits,
+                                                      const Shape& shape) {
+    std::vector<int64_t> sizes;
+    int64_t left = shape.num_elements();
+    for (size_t i = 0; i < components.size(); ++i) {
+      int64_t size = 0;
+      if (components[i] != nullptr) {
+        size = components[i]->values().num_elements();
+      } else {
+        WEIR_ASSIGN_OR_RETURN(const int64_t rows, RowsAt(row_splits, components.size(), i));
+        // More rows than all that there are cannot be, and might have more values than can be counted.
+        const int64_t row_size = RowSize(shape);
+        size = row_size == 0 ? 0 : rows > left / row_size ? left + 1 : rows * row_size;
+      }
+      if (size > left) return WrongCount(shape, "more");
+      left -= size;
+      sizes.push_back(size);
+    }
+    if (left > 0) return WrongCount(shape, "fewer");
+    return sizes;
+  }
+
+  static absl::Status WrongCount(const Shape& shape, absl::string_view how_many) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the gradients have ", how_many, " values than dense_values_shape, which is ", shape.ToString()));
+  }
+
+  static absl::StatusOr<int64_t> RowsAt(const Tensor& row_splits, size_t count, size_t i) {
+    const auto index = static_cast<int64_t>(i);
+    if (row_splits.num_elements() == static_cast<int64_t>(count) + 1) {
+      const int64_t begin = IntegerAt(row_splits, index), end = IntegerAt(row_splits, index + 1);
+      if (begin >= 0 && end >= begin) return end - begin;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("row_splits do not say how many rows gradient ", i, " of ",
+                                                   count, " has, which is empty: ", row_splits.ToString(8)));
+  }
+
   const DType values_type_;
 };
 

@@ -28,10 +28,14 @@ struct Limits {
   int64_t capacity = 0, num_bytes = 0;
 };
 
+// With the characters of strings, as in TensorFlow.
 int64_t BytesOf(const Tuple& tuple) {
   int64_t num_bytes = 0;
   for (const Tensor& tensor : tuple) {
-    if (tensor.is_valid()) num_bytes += tensor.num_bytes();
+    if (!tensor.is_valid()) continue;
+    num_bytes += static_cast<int64_t>(tensor.num_bytes());
+    if (tensor.dtype() != DType::kString) continue;
+    for (const std::string& text : tensor.flat<std::string>()) num_bytes += static_cast<int64_t>(text.size());
   }
   return num_bytes;
 }
@@ -56,12 +60,17 @@ class StagingArea final : public Resource {
 
   // A tuple behind all others.
   MaybeStatus Append(const Tuple& tuple) {
-    return Put(next_key_, AllIndices(tuple), tuple, tuple.size(), &next_key_);
+    Tuple none;  // no two have one key
+    MaybeStatus status = Put(next_key_, AllIndices(tuple), tuple, tuple.size(), &none);
+    if (status && status->ok()) ++next_key_;
+    return status;
   }
 
-  // Tensors of the tuple of `key`, which has `size` of them. It can be taken when all are there.
+  // Tensors of the tuple of `key`, which has `size` of them. It can be taken when all are there. As in
+  // TensorFlow, the first tuple of a key stays: another one goes to `*removed`, for the caller to drop as
+  // what Clear gives.
   MaybeStatus Put(int64_t key, const std::vector<int32_t>& indices, const Tuple& tensors, size_t size,
-                  int64_t* next_key = nullptr) {
+                  Tuple* removed) {
     const int64_t num_bytes = BytesOf(tensors);
     if (limits_.num_bytes > 0 && num_bytes > limits_.num_bytes) {
       return absl::ResourceExhaustedError(
@@ -73,9 +82,7 @@ class StagingArea final : public Resource {
       return std::nullopt;
     }
     if (limits_.num_bytes > 0 && num_bytes_ > limits_.num_bytes - num_bytes) return std::nullopt;
-    absl::Status status = PutNow(key, indices, tensors, size);
-    if (status.ok() && next_key != nullptr) ++*next_key;
-    return status;
+    return PutNow(key, indices, tensors, size, removed);
   }
 
   // The tensors at `indices` of the tuple of `key`; of any when that is null, and `key` is then set.
@@ -122,7 +129,8 @@ class StagingArea final : public Resource {
         absl::StrCat("Index '", index, "' for key '", key, "' was out of bounds '", size, "'."));
   }
 
-  absl::Status PutNow(int64_t key, const std::vector<int32_t>& indices, const Tuple& tensors, size_t size) {
+  absl::Status PutNow(int64_t key, const std::vector<int32_t>& indices, const Tuple& tensors, size_t size,
+                      Tuple* removed) {
     const bool is_whole = indices.size() == size;
     const auto begun = incomplete_.find(key);
     Tuple tuple = !is_whole && begun != incomplete_.end() ? begun->second : Tuple(size);
@@ -144,9 +152,12 @@ class StagingArea final : public Resource {
       return absl::OkStatus();
     }
     if (!is_whole && begun != incomplete_.end()) incomplete_.erase(begun);
-    // As in TensorFlow, the first tuple of a key stays.
-    const int64_t added = BytesOf(tuple);
-    if (!complete_.emplace(key, std::move(tuple)).second) num_bytes_ -= added;
+    if (complete_.count(key) == 0) {
+      complete_.emplace(key, std::move(tuple));
+    } else {
+      num_bytes_ -= BytesOf(tuple);
+      *removed = std::move(tuple);
+    }
     return absl::OkStatus();
   }
 
@@ -332,9 +343,12 @@ class MapStage final : public AsyncKernel {
       WEIR_RETURN_IF_ERROR(CheckDType((*tuple)[i], i, area_.dtypes()[indices[i]]));
     }
     WEIR_ASSIGN_OR_RETURN(const AreaRef area, area_.Find(context));
+    const auto removed = std::make_shared<Tuple>();
     area->Run(
         context.cancellation(), "stage",
-        [area = area.get(), key, indices, tuple, size] { return area->Put(key, indices, *tuple, size); },
+        [area = area.get(), key, indices, tuple, size, removed] {
+          return area->Put(key, indices, *tuple, size, removed.get());
+        },
         done);
     return absl::OkStatus();
   }

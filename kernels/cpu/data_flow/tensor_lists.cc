@@ -168,7 +168,7 @@ absl::StatusOr<const TensorList*> ListAt(const Tensor& lists, int64_t i, DType d
   const auto* list = dynamic_cast<const TensorList*>(lists.flat<ResourceHandle>()[i].resource.get());
   if (list == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Input handle at index ", i, " is not a list: input_handles is ", lists.ToString(4)));
+        absl::StrCat("Input handle at index ", i, " is not a list: the handles are ", lists.ToString(4)));
   }
   WEIR_RETURN_IF_ERROR(list->CheckIs(dtype));
   return list;
@@ -525,15 +525,56 @@ class ConcatLists final : public ListKernel {
  public:
   using ListKernel::ListKernel;
   absl::Status Compute(KernelContext& context) override {
-    WEIR_RETURN_IF_ERROR(ListInput(context, 0, dtype_).status());
-    WEIR_ASSIGN_OR_RETURN(const TensorList* more, ListInput(context, 1, dtype_));
-    WEIR_ASSIGN_OR_RETURN(TensorList * list, MutableVariant<TensorList>(context, 0, 0));
-    // It may be the list itself, which is then shared, so `list` is a copy.
-    const int64_t begin = list->length(), count = more->length();
-    WEIR_RETURN_IF_ERROR(ResizeWithRoom(context, begin + count, list));
+    WEIR_RETURN_IF_ERROR(Check(context.input(0), context.input(1)));
+    std::vector<const TensorList*> given;
+    for (int64_t i = 0; i < context.input(0).num_elements(); ++i) {
+      WEIR_ASSIGN_OR_RETURN(const TensorList* list, ListAt(context.input(0), i, dtype_));
+      given.push_back(list);
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.ForwardOrAllocateOutput({0}, 0, context.input(0).shape()));
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
+      WEIR_ASSIGN_OR_RETURN(const TensorList* more,
+                            ListAt(context.input(1), static_cast<int64_t>(i), dtype_));
+      RefPtr<Resource>& held = output->flat<ResourceHandle>()[static_cast<int64_t>(i)].resource;
+      // In place, the list is there already.
+      if (held.get() != given[i])
+        held = context.input(0).flat<ResourceHandle>()[static_cast<int64_t>(i)].resource;
+      WEIR_RETURN_IF_ERROR(Join(context, *more, held));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Check(const Tensor& lists, const Tensor& more) const {
+    if (!(lists.shape() == more.shape())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Incompatible input TensorList tensor shapes: ", lists.shape().ToString(), " vs. ",
+                       more.shape().ToString()));
+    }
+    for (int64_t i = 0; i < lists.num_elements(); ++i) {
+      WEIR_ASSIGN_OR_RETURN(const TensorList* a, ListAt(lists, i, dtype_));
+      WEIR_ASSIGN_OR_RETURN(const TensorList* b, ListAt(more, i, dtype_));
+      if (a->element_shape() == b->element_shape()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("input_a and input_b TensorList element shapes are not identical at index ", i,
+                       ".  Saw ", a->element_shape().ToString(), " vs. ", b->element_shape().ToString()));
+    }
+    return absl::OkStatus();
+  }
+
+  // `held`: a list, which is changed when nobody else has it. `more` may be the list itself, which is then
+  // shared, so that the longer one is a copy.
+  static absl::Status Join(KernelContext& context, const TensorList& more, RefPtr<Resource>& held) {
+    const auto* const list = static_cast<const TensorList*>(held.get());
+    const int64_t begin = list->length(), count = more.length();
+    if (count == 0) return absl::OkStatus();
+    if (!held->has_one_owner()) held = MakeRef<TensorList>(*list);
+    auto* const longer = static_cast<TensorList*>(held.get());
+    WEIR_RETURN_IF_ERROR(ResizeWithRoom(context, begin + count, longer));
     for (int64_t i = 0; i < count; ++i) {
-      const Tensor& element = (*more)[i];
-      if (element.is_valid()) WEIR_RETURN_IF_ERROR(list->Set(begin + i, element));
+      const Tensor& element = more[i];
+      if (element.is_valid()) WEIR_RETURN_IF_ERROR(longer->Set(begin + i, element));
     }
     return absl::OkStatus();
   }

@@ -1,12 +1,13 @@
 #include "kernels/cpu/data_flow/variant_value.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "kernels/cpu/data_flow/held_resource.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/widened.h"
 #include "kernels/cpu/with_dtype.h"
 
 namespace weir {
@@ -68,12 +69,7 @@ class ValuesOfCall {
 
 template <typename T>
 T Sum(T x, T y) {
-  if constexpr (std::is_integral_v<T>) {  // wraps around; signed overflow is undefined
-    using Unsigned = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(x) + static_cast<Unsigned>(y)));
-  } else {
-    return T(x + y);
-  }
+  return T(elementwise::Add()(ComputeType<T>(x), ComputeType<T>(y)));
 }
 
 }  // namespace

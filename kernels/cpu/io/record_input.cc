@@ -6,8 +6,9 @@
 // (core/kernels/record_yielder.h), but in one order for one seed: files are read by whoever asks for a batch,
 // not by threads of their own.
 //
-// Memory: the buffer, whose records are at most kMostBytes, and at most kMostOpen files. Files are those that
-// the session may use (session_files.h), and may be anybody's.
+// Memory: at most kMostOpen files, and the buffer, which is full with kMostBytes of records. Its last record
+// may go beyond that by any length that there is memory for; a longer one is ResourceExhausted. Files are
+// those that the session may use (session_files.h), and may be anybody's.
 #include <algorithm>
 #include <cmath>
 #include <random>

@@ -2,14 +2,14 @@
 // Results are sparse, with the elements of each set in order.
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/sparse/sparse_view.h"
 #include "kernels/device_kernels.h"
@@ -29,45 +29,123 @@ absl::StatusOr<Operation> OperationOf(const KernelConstruction& construction) {
   return absl::InvalidArgumentError(absl::StrCat("Invalid set_operation ", text, "."));
 }
 
-// The sets of one input: sorted, without repetition, by the coordinates of their group.
+// The sets of one input: its elements in the order of their groups and, in each group, of their values. Each
+// of them is there once. Beside the input it takes a number for each element.
 template <typename T>
-struct Sets {
-  Dims group;  // the dimensions but the last
-  std::map<std::vector<int64_t>, std::vector<T>> sets;
+class Sets {
+ public:
+  static absl::StatusOr<Sets> OfDense(KernelContext& context, const Tensor& tensor) {
+    const Shape& shape = tensor.shape();
+    if (shape.rank() < 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Shape ", shape.ToString(), " has rank ", shape.rank(), " < 2"));
+    }
+    Sets sets(tensor, {shape.dims().begin(), shape.dims().end() - 1});
+    sets.row_size_ = shape.dim(shape.rank() - 1);
+    WEIR_RETURN_IF_ERROR(sets.Sort(context));
+    return sets;
+  }
+  static absl::StatusOr<Sets> OfSparse(KernelContext& context, const SparseView& view) {
+    Sets sets(view.values(), {view.dims().begin(), view.dims().end() - 1});
+    sets.view_ = view;
+    WEIR_RETURN_IF_ERROR(sets.Sort(context));
+    return sets;
+  }
+
+  // The dimensions but the last, which say which set.
+  const Dims& group_dims() const { return group_dims_; }
+  int64_t count() const { return count_; }
+  const T& value(int64_t k) const { return ValueOf(At(k)); }
+  bool AreInOneGroup(int64_t k, int64_t l) const { return CompareGroups(At(k), At(l)) == 0; }
+  void GetGroup(int64_t k, Dims* group) const {
+    if (view_) {
+      const auto index = GroupIndex(At(k));
+      group->assign(index.begin(), index.end());
+      return;
+    }
+    group->resize(group_dims_.size());
+    int64_t rest = At(k) / row_size_;
+    for (size_t d = group_dims_.size(); d-- > 0; rest /= group_dims_[d]) (*group)[d] = rest % group_dims_[d];
+  }
+
+ private:
+  Sets(const Tensor& values, Dims group_dims) : values_(values), group_dims_(std::move(group_dims)) {}
+
+  absl::Status Sort(KernelContext& context) {
+    const int64_t count = values_.num_elements();
+    WEIR_ASSIGN_OR_RETURN(order_, context.AllocateTemporary(DType::kInt64, Shape({count})));
+    int64_t* const begin = order_.flat<int64_t>().data();
+    int64_t* end = begin;
+    for (int64_t i = 0; i < count; ++i) {
+      if (IsInside(i)) *end++ = i;
+    }
+    std::sort(begin, end, [this](int64_t i, int64_t j) {
+      const int order = CompareGroups(i, j);
+      return order != 0 ? order < 0 : ValueOf(i) < ValueOf(j);
+    });
+    end = std::unique(begin, end, [this](int64_t i, int64_t j) {
+      return CompareGroups(i, j) == 0 && ValueOf(i) == ValueOf(j);
+    });
+    count_ = end - begin;
+    return absl::OkStatus();
+  }
+
+  // The number of element k in the input.
+  int64_t At(int64_t k) const { return order_.flat<int64_t>()[k]; }
+
+  // Of element i of the input.
+  const T& ValueOf(int64_t i) const { return values_.flat<T>()[i]; }
+  absl::Span<const int64_t> GroupIndex(int64_t i) const { return view_->index(i).first(group_dims_.size()); }
+  int CompareGroups(int64_t i, int64_t j) const {
+    if (view_) return CompareIndices(GroupIndex(i), GroupIndex(j));
+    const int64_t a = i / row_size_, b = j / row_size_;
+    return a < b ? -1 : a > b ? 1 : 0;
+  }
+  bool IsInside(int64_t i) const {
+    if (!view_) return true;
+    const auto at = GroupIndex(i);
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (at[d] < 0 || at[d] >= group_dims_[d]) return false;
+    }
+    return true;
+  }
+
+  Tensor values_;
+  Dims group_dims_;
+  std::optional<SparseView> view_;  // of a sparse input
+  int64_t row_size_ = 0;            // of a dense one
+  Tensor order_;
+  int64_t count_ = 0;
 };
 
+// One set after another.
 template <typename T>
-void SortAndUnite(Sets<T>& all) {
-  for (auto& [group, set] : all.sets) {
-    std::sort(set.begin(), set.end());
-    set.erase(std::unique(set.begin(), set.end()), set.end());
-  }
-}
+class SetCursor {
+ public:
+  explicit SetCursor(const Sets<T>& sets) : sets_(sets) { FindEnd(); }
 
-template <typename T>
-absl::StatusOr<Sets<T>> ReadDense(const Tensor& tensor) {
-  const Shape& shape = tensor.shape();
-  if (shape.rank() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Shape ", shape.ToString(), " has rank ", shape.rank(), " < 2"));
+  bool is_over() const { return begin_ == sets_.count(); }
+  const Dims& group() const { return group_; }
+  // Its elements are [begin, end).
+  int64_t begin() const { return begin_; }
+  int64_t end() const { return end_; }
+  void Next() {
+    begin_ = end_;
+    FindEnd();
   }
-  Sets<T> all;
-  all.group.assign(shape.dims().begin(), shape.dims().end() - 1);
-  const int64_t last = shape.dim(shape.rank() - 1);
-  const auto values = tensor.flat<T>();
-  if (last == 0) return all;
-  std::vector<int64_t> at(all.group.size());
-  for (int64_t first = 0; first < tensor.num_elements(); first += last) {
-    int64_t rest = first / last;
-    for (auto d = static_cast<int>(at.size()) - 1; d >= 0; --d) {
-      at[d] = rest % all.group[d];
-      rest /= all.group[d];
-    }
-    all.sets[at].assign(values.begin() + first, values.begin() + first + last);
+
+ private:
+  void FindEnd() {
+    if (is_over()) return;
+    end_ = begin_ + 1;
+    while (end_ < sets_.count() && sets_.AreInOneGroup(begin_, end_)) ++end_;
+    sets_.GetGroup(begin_, &group_);
   }
-  SortAndUnite(all);
-  return all;
-}
+
+  const Sets<T>& sets_;
+  Dims group_;
+  int64_t begin_ = 0, end_ = 0;
+};
 
 absl::Status CheckOrdered(const SparseView& view) {
   WEIR_RETURN_IF_ERROR(view.CheckInBounds());
@@ -92,65 +170,73 @@ absl::StatusOr<SparseView> ReadView(const KernelContext& context, int first, boo
 }
 
 template <typename T>
-absl::StatusOr<Sets<T>> ReadSparse(const KernelContext& context, int first, bool validate) {
+absl::StatusOr<Sets<T>> ReadSparse(KernelContext& context, int first, bool validate) {
   WEIR_ASSIGN_OR_RETURN(const SparseView view, ReadView(context, first, validate));
-  Sets<T> all;
-  all.group.assign(view.dims().begin(), view.dims().end() - 1);
-  const auto values = view.values().flat<T>();
-  for (int64_t i = 0; i < view.count(); ++i) {
-    const auto at = view.index(i).first(all.group.size());
-    bool is_inside = true;
-    for (size_t d = 0; d < at.size(); ++d) is_inside = is_inside && at[d] >= 0 && at[d] < all.group[d];
-    if (is_inside) all.sets[{at.begin(), at.end()}].push_back(values[i]);
-  }
-  SortAndUnite(all);
-  return all;
+  return Sets<T>::OfSparse(context, view);
 }
 
-template <typename T>
-std::vector<T> Combine(Operation operation, const std::vector<T>& a, const std::vector<T>& b) {
-  std::vector<T> result;
-  const auto to = std::back_inserter(result);
+// Whether an element is in the result, which both have (0), or only a (less than 0) or b (more).
+bool Belongs(Operation operation, int order) {
   switch (operation) {
     case Operation::kAMinusB:
-      std::set_difference(a.begin(), a.end(), b.begin(), b.end(), to);
-      break;
+      return order < 0;
     case Operation::kBMinusA:
-      std::set_difference(b.begin(), b.end(), a.begin(), a.end(), to);
-      break;
+      return order > 0;
     case Operation::kIntersection:
-      std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), to);
-      break;
+      return order == 0;
     case Operation::kUnion:
-      std::set_union(a.begin(), a.end(), b.begin(), b.end(), to);
-      break;
+      return true;
   }
-  return result;
+  return false;
 }
 
-// Outputs 0 to 2: the sparse tensor of the sets.
-template <typename T>
-absl::Status Write(KernelContext& context, const Dims& group,
-                   const std::map<std::vector<int64_t>, std::vector<T>>& results) {
-  int64_t count = 0, largest = 0;
-  for (const auto& [at, set] : results) {
-    count += static_cast<int64_t>(set.size());
-    largest = std::max(largest, static_cast<int64_t>(set.size()));
+// Calls visit(group, k, value) for element k of each set of the result, in order.
+template <typename T, typename Visit>
+void ForEachElement(Operation operation, const Sets<T>& a, const Sets<T>& b, Visit visit) {
+  SetCursor<T> in_a(a), in_b(b);
+  while (!in_a.is_over() || !in_b.is_over()) {
+    const int groups = in_a.is_over() ? 1 : in_b.is_over() ? -1 : CompareIndices(in_a.group(), in_b.group());
+    const int64_t end_a = groups <= 0 ? in_a.end() : in_a.begin();
+    const int64_t end_b = groups >= 0 ? in_b.end() : in_b.begin();
+    int64_t i = in_a.begin(), j = in_b.begin(), k = 0;
+    while (i < end_a || j < end_b) {
+      const int order = i == end_a                 ? 1
+                        : j == end_b               ? -1
+                        : a.value(i) < b.value(j)  ? -1
+                        : a.value(i) == b.value(j) ? 0
+                                                   : 1;
+      if (Belongs(operation, order)) {
+        visit(groups <= 0 ? in_a.group() : in_b.group(), k++, order <= 0 ? a.value(i) : b.value(j));
+      }
+      i += order <= 0;
+      j += order >= 0;
+    }
+    if (groups <= 0) in_a.Next();
+    if (groups >= 0) in_b.Next();
   }
-  const auto rank = static_cast<int64_t>(group.size()) + 1;
+}
+
+// Outputs 0 to 2: the sparse tensor of the sets. They are gone through twice: elements are counted before
+// there is memory for them.
+template <typename T>
+absl::Status Write(KernelContext& context, Operation operation, const Sets<T>& a, const Sets<T>& b) {
+  int64_t count = 0, largest = 0;
+  ForEachElement(operation, a, b, [&](const Dims&, int64_t k, const T&) {
+    ++count;
+    largest = std::max(largest, k + 1);
+  });
+  Dims dims = a.group_dims();
+  dims.push_back(largest);
+  const auto rank = static_cast<int64_t>(dims.size());
   WEIR_ASSIGN_OR_RETURN(Tensor * indices, context.AllocateOutput(0, Shape({count, rank})));
   WEIR_ASSIGN_OR_RETURN(Tensor * values, context.AllocateOutput(1, Shape({count})));
   int64_t* index = indices->flat<int64_t>().data();
   int64_t next = 0;
-  for (const auto& [at, set] : results) {
-    for (size_t k = 0; k < set.size(); ++k) {
-      index = std::copy(at.begin(), at.end(), index);
-      *index++ = static_cast<int64_t>(k);
-      values->flat<T>()[next++] = set[k];
-    }
-  }
-  Dims dims = group;
-  dims.push_back(largest);
+  ForEachElement(operation, a, b, [&](const Dims& group, int64_t k, const T& value) {
+    index = std::copy(group.begin(), group.end(), index);
+    *index++ = k;
+    values->flat<T>()[next++] = value;
+  });
   return SetShapeOutput(context, 2, dims);
 }
 
@@ -170,27 +256,18 @@ struct Inputs {
     absl::Status Compute(KernelContext& context) override {
       WEIR_ASSIGN_OR_RETURN(const Sets<T> a, (Read<a_is_sparse>(context, 0)));
       WEIR_ASSIGN_OR_RETURN(const Sets<T> b, (Read<b_is_sparse>(context, a_is_sparse ? 3 : 1)));
-      if (a.group != b.group) {
+      if (a.group_dims() != b.group_dims()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("Mismatched shapes ", IndexText(a.group), " vs ", IndexText(b.group)));
+            absl::StrCat("Mismatched shapes ", IndexText(a.group_dims()), " vs ", IndexText(b.group_dims())));
       }
-      std::map<std::vector<int64_t>, std::vector<T>> results;
-      const std::vector<T> none;
-      for (const auto& [at, set] : a.sets) {
-        const auto other = b.sets.find(at);
-        results[at] = Combine(operation_, set, other == b.sets.end() ? none : other->second);
-      }
-      for (const auto& [at, set] : b.sets) {
-        if (a.sets.count(at) == 0) results[at] = Combine(operation_, none, set);
-      }
-      return Write(context, a.group, results);
+      return Write(context, operation_, a, b);
     }
 
    private:
     template <bool is_sparse>
-    absl::StatusOr<Sets<T>> Read(const KernelContext& context, int first) const {
+    absl::StatusOr<Sets<T>> Read(KernelContext& context, int first) const {
       if constexpr (is_sparse) return ReadSparse<T>(context, first, validate_);
-      return ReadDense<T>(context.input(first));
+      return Sets<T>::OfDense(context, context.input(first));
     }
 
     const Operation operation_;
@@ -214,15 +291,17 @@ class SetSize final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const SparseView view, ReadView(context, 0, validate_));
     WEIR_RETURN_IF_ERROR(view.CheckInBounds());
-    WEIR_ASSIGN_OR_RETURN(const Sets<T> all, ReadSparse<T>(context, 0, validate_));
-    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(all.group));
+    WEIR_ASSIGN_OR_RETURN(const Sets<T> all, Sets<T>::OfSparse(context, view));
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(all.group_dims()));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     const absl::Span<int32_t> sizes = output->flat<int32_t>();
     std::fill(sizes.begin(), sizes.end(), 0);
-    for (const auto& [at, set] : all.sets) {
+    for (SetCursor<T> set(all); !set.is_over(); set.Next()) {
       int64_t position = 0;
-      for (size_t d = 0; d < at.size(); ++d) position = position * all.group[d] + at[d];
-      sizes[position] = static_cast<int32_t>(set.size());
+      for (size_t d = 0; d < set.group().size(); ++d) {
+        position = position * all.group_dims()[d] + set.group()[d];
+      }
+      sizes[position] = static_cast<int32_t>(set.end() - set.begin());
     }
     return absl::OkStatus();
   }

@@ -106,7 +106,9 @@ absl::Status SparseReshape(KernelContext& context) {
     context.set_output(0, indices);  // as they are, also those that are outside of the shape
     return absl::OkStatus();
   }
-  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape({count, rank})));
+  // Indices of rank 0 take no memory, so that there may be more than fit with a column each.
+  WEIR_ASSIGN_OR_RETURN(const Shape new_indices, Shape::FromDims({count, rank}));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, new_indices));
   // Indices that are outside of the shape wrap around, and stay without a meaning.
   const auto from = indices.flat<int64_t>();
   const auto to = output->flat<int64_t>();

@@ -9,7 +9,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/sparse/sparse_view.h"
+#include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -72,6 +74,11 @@ double Magnitude(const T& value) {
   }
 }
 
+template <typename T>
+T Sum(T x, T y) {
+  return T(elementwise::Add()(ComputeType<T>(x), ComputeType<T>(y)));
+}
+
 double NumberOf(const Tensor& scalar) {
   switch (scalar.dtype()) {
     case DType::kFloat32:
@@ -120,7 +127,7 @@ class SparseAdd final : public Kernel {
     const auto in_b = b.values().flat<T>();
     std::vector<Merged<T>> sums;
     MergeElements(a, b, [&](int64_t i, int64_t j) {
-      const T sum = i == kNone ? in_b[j] : j == kNone ? in_a[i] : static_cast<T>(in_a[i] + in_b[j]);
+      const T sum = i == kNone ? in_b[j] : j == kNone ? in_a[i] : Sum(in_a[i], in_b[j]);
       // Only sums of two elements may vanish.
       if (i == kNone || j == kNone || least <= Magnitude(sum))
         sums.push_back({i == kNone ? b.index(j) : a.index(i), sum});

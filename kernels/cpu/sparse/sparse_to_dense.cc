@@ -6,9 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/sparse/sparse_view.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/string_room.h"
+#include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -157,7 +159,7 @@ class SparseTensorDenseAdd final : public Kernel {
     const auto sums = output->template flat<T>();
     for (int64_t i = 0; i < values.num_elements(); ++i) {
       T& sum = sums[PositionOf(IndexAt(indices, i, rank), b.shape())];
-      sum = static_cast<T>(sum + values.flat<T>()[i]);
+      sum = T(elementwise::Add()(ComputeType<T>(sum), ComputeType<T>(values.flat<T>()[i])));
     }
     return absl::OkStatus();
   }

@@ -10,7 +10,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/sparse/sparse_view.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
@@ -65,7 +67,8 @@ class SparseTensorDenseMatMul final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims({num_rows, num_columns}));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     WEIR_ASSIGN_OR_RETURN(Tensor product, WideOutput(context, *output));
-    Multiply(indices, values, b, num_columns, product);
+    Multiply(context.cancellation(), indices, values, b, num_columns, product);
+    if (context.cancellation().is_cancelled()) return context.cancellation().reason();
     Narrow(context, product, output);
     return absl::OkStatus();
   }
@@ -94,14 +97,15 @@ class SparseTensorDenseMatMul final : public Kernel {
     return absl::OkStatus();
   }
 
-  // A row of b for each element of a, added to a row of the product.
-  void Multiply(const Tensor& indices, const Tensor& values, const Tensor& b, int64_t num_columns,
-                Tensor& product) const {
+  // A row of b for each element of a, added to a row of the product. Ends early in a step that has ended.
+  void Multiply(const Cancellation& cancellation, const Tensor& indices, const Tensor& values,
+                const Tensor& b, int64_t num_columns, Tensor& product) const {
     const auto sums = product.flat<Wide>();
     std::fill(sums.begin(), sums.end(), Wide(0));
     const T* const factors = b.flat<T>().data();
     const int64_t step = adjoint_b_ ? b.shape().dim(1) : 1;
     for (int64_t i = 0; i < values.num_elements(); ++i) {
+      if (cancellation.is_cancelled()) return;
       const int64_t row = IntegerAt(indices, 2 * i + (adjoint_a_ ? 1 : 0));
       const int64_t k = IntegerAt(indices, 2 * i + (adjoint_a_ ? 0 : 1));
       const T value = values.flat<T>()[i];
@@ -110,7 +114,8 @@ class SparseTensorDenseMatMul final : public Kernel {
       const T* const factor = factors + (adjoint_b_ ? k : k * num_columns);
       for (int64_t j = 0; j < num_columns; ++j) {
         const T x = factor[j * step];
-        sum[j] += a * static_cast<Wide>(adjoint_b_ ? Conjugate(x) : x);
+        const Wide term = elementwise::Mul()(a, static_cast<Wide>(adjoint_b_ ? Conjugate(x) : x));
+        sum[j] = elementwise::Add()(sum[j], term);
       }
     }
   }
@@ -123,23 +128,19 @@ class SparseTensorDenseMatMul final : public Kernel {
 struct AddValues {
   template <typename T>
   static T Of(T x, T y) {
-    return static_cast<T>(x + y);
+    return T(elementwise::Add()(ComputeType<T>(x), ComputeType<T>(y)));
   }
 };
 struct MultiplyValues {
   template <typename T>
   static T Of(T x, T y) {
-    return static_cast<T>(x * y);
+    return T(elementwise::Mul()(ComputeType<T>(x), ComputeType<T>(y)));
   }
 };
 struct DivideValues {
   template <typename T>
   static T Of(T x, T y) {
-    if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
-      using Unsigned = std::make_unsigned_t<T>;
-      if (y == T(-1)) return static_cast<T>(Unsigned(0) - static_cast<Unsigned>(x));  // the least one wraps
-    }
-    return static_cast<T>(x / y);
+    return T(elementwise::Div()(ComputeType<T>(x), ComputeType<T>(y)));
   }
 };
 
@@ -232,7 +233,7 @@ class SparseReduce : public Kernel {
           results[position] = value;
           is_set[position] = true;
         } else {
-          results[position] += value;
+          results[position] = elementwise::Add()(results[position], value);
         }
       }
       Narrow(context, wide, output);
@@ -281,7 +282,7 @@ class SparseReduce : public Kernel {
       } else if constexpr (is_maximum) {
         results.back() = std::max(results.back(), value);
       } else {
-        results.back() += value;
+        results.back() = elementwise::Add()(results.back(), value);
       }
     }
     const auto count = static_cast<int64_t>(firsts.size());

@@ -17,7 +17,7 @@ Tensor NoValue() { return Tensor(DType::kVariant, Shape()); }
 }  // namespace
 
 void AddRaggedVariantsRecords(Suite& suite) {
-  const AttrMap batched = {{"batched_input", true}};
+  const AttrMap batched = {{"batched_input", true}}, floats = {{"Tvalues", DType::kFloat32}};
   suite.Op("RaggedTensorToVariant")
       .TestedElsewhere(kElsewhere)
       .Hostile({Tensors{Longs({0, 2, 9})}, Floats({3})}, "Final value of ragged splits", batched)
@@ -28,8 +28,11 @@ void AddRaggedVariantsRecords(Suite& suite) {
                {{"input_ragged_rank", 1}, {"output_ragged_rank", 1}, {"Tvalues", DType::kFloat32}});
   suite.Op("RaggedTensorToVariantGradient")
       .TestedElsewhere(kElsewhere)
-      .Hostile({NoValue(), Longs({0, 1}), Sizes({1})}, "doesn't hold a RaggedTensorVariant",
-               {{"Tvalues", DType::kFloat32}});
+      .Hostile({NoValue(), Longs({0, 2, 3}), Sizes({1})}, "row_splits do not say how many rows", floats)
+      .Hostile({NoValue(), Longs({2, 1}), Sizes({1})}, "row_splits do not say how many rows", floats)
+      .Hostile({NoValue(), Longs({0, 2}), Sizes({1})}, "more values than dense_values_shape", floats)
+      .Hostile({NoValue(), Longs({0, int64_t{1} << 62}), Sizes({1, 4})}, "more values", floats)
+      .Hostile({NoValue(), Longs({0, 1}), Sizes({2, 3})}, "fewer values than dense_values_shape", floats);
 }
 
 }  // namespace weir::conformance

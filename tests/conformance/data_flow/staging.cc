@@ -19,6 +19,10 @@ void AddStagingRecords(Suite& suite) {
       .TestedElsewhere(kElsewhere)
       .Hostile({std::vector<Tensor>{Floats({2}), Int(1)}}, "with combined size of '12' bytes", small,
                absl::StatusCode::kResourceExhausted);
+  const AttrMap texts = {{"dtypes", Dtypes{DType::kString}}, {"shared_name", "texts"}, {"memory_limit", 900}};
+  suite.Op("Stage").Hostile({std::vector<Tensor>{Strings({1}, {std::string(900, 'x')})}},
+                            "bytes into Staging Area with a memory limit of '900'", texts,
+                            absl::StatusCode::kResourceExhausted);
   suite.Op("Unstage").TestedElsewhere(kElsewhere).CannotFail();
   suite.Op("StagePeek")
       .TestedElsewhere(kElsewhere)

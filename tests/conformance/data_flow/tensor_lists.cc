@@ -35,7 +35,6 @@ void AddListOps(Suite& suite) {
       {"TensorListResize", {Int(2)}, false},
       {"TensorListScatterIntoExistingList", {Floats({1, 2}), Sizes({0})}},
       {"TensorListConcatV2", {shape, Tensor::Vector<int64_t>({1})}},
-      {"TensorListConcatLists", {NoValue()}},
   };
   for (const ListOp& each : ops) {
     std::vector<CaseInput> inputs = {NoValue()};
@@ -53,6 +52,10 @@ void AddListOps(Suite& suite) {
       .Hostile({NoValue(), Floats({1})}, "Expected input_handles to be a vector, but saw shape: []", floats)
       .Hostile({lists, Floats({1, 3})}, "Expected tensor.shape[0] == input_handles.size, but saw 1 vs. 2",
                floats);
+  suite.Op("TensorListConcatLists")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({NoValue(), NoValue()}, "Input handle at index 0 is not a list", floats)
+      .Hostile({lists, NoValue()}, "Incompatible input TensorList tensor shapes: [2] vs. []", floats);
   suite.Op("TensorListElementShape")
       .TestedElsewhere(kElsewhere)
       .Hostile({NoValue()}, "must be one TensorList, is", {{"shape_type", D::kInt64}});

@@ -1,4 +1,4 @@
-// What crosses of features may take of memory and of time.
+// What crosses of features, sets and products may take of memory and of time.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -100,6 +100,39 @@ TEST_F(CrossesTest, ACancelledStepCountsNoMoreCombinations) {
   EXPECT_EQ(run().code(), absl::StatusCode::kInvalidArgument);
   cancellation_.Cancel(absl::CancelledError("enough"));
   EXPECT_EQ(run().code(), absl::StatusCode::kCancelled);
+}
+
+// Each set had objects of its own, outside of what the device counts: half a gigabyte for these two
+// megabytes.
+TEST(SetsOfFewElements, TakeLittleMoreThanTheirElements) {
+  constexpr int64_t kSets = int64_t{1} << 20;
+  TestHost host({RegisterSparseKernels});
+  const Tensor sets(DType::kInt8, Shape({kSets, 1}));
+  const int64_t before = PeakBytes();
+  const std::vector<Tensor> outputs =
+      KernelUnderTest(host, "DenseToDenseSetOperation", {DType::kInt8, DType::kInt8},
+                      {{"set_operation", "union"}})
+          .Run({sets, sets})
+          .value();
+  EXPECT_EQ(outputs[1].num_elements(), kSets);
+  EXPECT_LT(PeakBytes() - before, int64_t{128} << 20);
+}
+
+// Each element takes a row of the other matrix.
+TEST(CancelledSteps, AddNoMoreRowsToAProduct) {
+  TestHost host({RegisterSparseKernels});
+  Tensor values(DType::kFloat32, Shape({1000})), indices(DType::kInt64, Shape({1000, 2}));
+  std::fill_n(values.flat<float>().data(), 1000, 1.0f);
+  std::fill_n(indices.flat<int64_t>().data(), 2000, 0);
+  Cancellation cancellation;
+  cancellation.Cancel(absl::CancelledError("enough"));
+  const absl::Status status =
+      KernelUnderTest(host, "SparseTensorDenseMatMul",
+                      {DType::kInt64, DType::kFloat32, DType::kInt64, DType::kFloat32})
+          .Run({indices, values, Tensor::Vector<int64_t>({1, 1}), Tensor(DType::kFloat32, Shape({1, 1000}))},
+               &cancellation)
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
 }
 
 }  // namespace

@@ -259,7 +259,9 @@ void AddReshape(Suite& suite) {
       .Hostile({Longs({1, 2}), Longs({2, 3}), Longs({6})}, "Input must be a matrix.")
       .Hostile({Matrix({{0, 1, 2}}, 3), Longs({2, 3}), Longs({6})},
                "Input tensor rank must match input shape length")
-      .Hostile({Indices(), Matrix({{2, 3}}), Longs({6})}, "Input shape must be a vector");
+      .Hostile({Indices(), Matrix({{2, 3}}), Longs({6})}, "Input shape must be a vector")
+      .Hostile({Tensor(D::kInt64, Shape({int64_t{1} << 62, 0})), Longs({}), Longs({1, 1})},
+               "no shape has the dimensions [4611686018427387904,2]");
 }
 
 void AddConcatAndSplit(Suite& suite) {
