@@ -10,6 +10,17 @@
 namespace weir {
 namespace {
 
+using function_text::Body;
+using function_text::Calls;
+using function_text::FromText;
+using function_text::Function;
+using function_text::Inputs;
+using function_text::kBoolPlaceholder;
+using function_text::kPlaceholder;
+using function_text::kT;
+using function_text::Node;
+using function_text::SomeOps;
+using function_text::WithGradientOfItsOwn;
 using ::testing::ElementsAre;
 
 TEST(FunctionsTest, ACallBecomesTheNodesOfTheFunction) {
@@ -293,13 +304,6 @@ TEST(FunctionsTest, ACallWithHandlesOnlyIsGatedByThem) {
   const auto plain = FromText(absl::StrCat(handle, Node("call", "f", {"h"}, ""), function));
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_EQ((*plain)->FindNode("call/_gate"), nullptr);
-}
-
-// h(a, d) = a + d is the gradient of g(a) = a.
-std::string WithGradientOfItsOwn() {
-  return absl::StrCat(Function("g", {"a"}, "b:output:0", Body("b", "Identity", {"a"})),
-                      Function("h", {"a", "d"}, "b:z:0", Body("b", "Add", {"a", "d"})),
-                      "library { gradient { function_name: 'g' gradient_func: 'h' } }");
 }
 
 TEST(FunctionsTest, AGradientGoesThroughThoseThatFunctionsHaveOfTheirOwn) {

@@ -3,13 +3,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "graph/interchange/graph_def.h"
+#include "graph/interchange/proto/graph.pb.h"
 #include "graph/interchange/test_functions.h"
 #include "gtest/gtest.h"
 
 namespace weir {
 namespace {
 
+using function_text::Body;
+using function_text::Calls;
+using function_text::FromText;
+using function_text::Function;
+using function_text::kBoolPlaceholder;
+using function_text::kPlaceholder;
+using function_text::kT;
+using function_text::Node;
+using function_text::SomeOps;
+using function_text::WithGradientOfItsOwn;
 using ::testing::HasSubstr;
 
 absl::Status ErrorOf(const std::string& text) { return FromText(text).status(); }

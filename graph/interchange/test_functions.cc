@@ -10,7 +10,7 @@
 #include "graph/runtime_ops.h"
 #include "graph/shape_inference.h"
 
-namespace weir {
+namespace weir::function_text {
 namespace {
 
 absl::Status AnyShape(ShapeInference&) { return absl::OkStatus(); }
@@ -92,6 +92,12 @@ std::string Calls(const std::string& attr, const std::string& function) {
   return absl::StrCat("attr { key: '", attr, "' value { func { name: '", function, "' } } } ");
 }
 
+std::string WithGradientOfItsOwn() {
+  return absl::StrCat(Function("g", {"a"}, "b:output:0", Body("b", "Identity", {"a"})),
+                      Function("h", {"a", "d"}, "b:z:0", Body("b", "Add", {"a", "d"})),
+                      "library { gradient { function_name: 'g' gradient_func: 'h' } }");
+}
+
 absl::StatusOr<std::unique_ptr<Graph>> FromText(const std::string& text, const ImportOptions& options) {
   tensorflow::GraphDef def;
   EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &def)) << text;
@@ -108,4 +114,4 @@ std::vector<std::string> Inputs(const Graph& graph, const std::string& name) {
   return names;
 }
 
-}  // namespace weir
+}  // namespace weir::function_text

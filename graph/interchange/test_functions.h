@@ -10,7 +10,7 @@
 #include "graph/interchange/graph_def.h"
 #include "graph/op_registry.h"
 
-namespace weir {
+namespace weir::function_text {
 
 // Const, Placeholder, Identity, Print (with effects), Map (which has a function), v1 control flow and others.
 const OpRegistry& SomeOps();
@@ -35,10 +35,13 @@ std::string Function(const std::string& name, const std::vector<std::string>& ar
 // The attr that names a function.
 std::string Calls(const std::string& attr, const std::string& function);
 
+// Of two functions: h(a, d) = a + d is the gradient of g(a) = a.
+std::string WithGradientOfItsOwn();
+
 // The text may have the library in several parts.
 absl::StatusOr<std::unique_ptr<Graph>> FromText(const std::string& text, const ImportOptions& options = {});
 
 // The inputs of the node of that name as a NodeDef has them: "x:0", "^x".
 std::vector<std::string> Inputs(const Graph& graph, const std::string& name);
 
-}  // namespace weir
+}  // namespace weir::function_text
