@@ -16,8 +16,8 @@ struct Cancelling {
 };
 thread_local Cancelling* innermost = nullptr;
 
-// Each token has ids of its own: whoever comes late with an id of one that is gone does not remove a callback of
-// the one that is in its place.
+// Each token has ids of its own: whoever comes late with an id of one that is gone does not remove a callback
+// of the one that is in its place.
 std::atomic<uint64_t> num_tokens{0};
 
 Cancelling* FindOnThisThread(const Cancellation* token) {

@@ -1,8 +1,8 @@
 // Device setters: choose each new node's device while the graph is built (GraphBuilder's second argument).
 //
-// ReplicaDeviceSetter is between-graph replication's: variables, mutable tables and resource accumulators go to
-// the ps tasks, everything else to this worker. It gives the devices that TensorFlow's tf.train.replica_device_setter gives for the same sequence
-// of nodes.
+// ReplicaDeviceSetter is between-graph replication's: variables, mutable tables and resource accumulators go
+// to the ps tasks, everything else to this worker. It gives the devices that TensorFlow's
+// tf.train.replica_device_setter gives for the same sequence of nodes.
 #pragma once
 
 #include <functional>

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/environment.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/notice.h"
-#include "kernels/process_clock.h"
 #include "session/monitored/checkpoint_manifest.h"
 
 namespace weir {
@@ -37,19 +37,20 @@ absl::StatusOr<std::optional<std::string>> CheckpointIterator::Next() {
   if (options_.file_system == nullptr) {
     return absl::InvalidArgumentError("a checkpoint iterator needs a file system, got null");
   }
-  if (!Sleep(last_time_ + options_.min_interval - ProcessNow())) return std::optional<std::string>();
-  absl::Time deadline = ProcessNow() + options_.timeout;
+  if (!Sleep(last_time_ + options_.min_interval - RealEnvironment().Now()))
+    return std::optional<std::string>();
+  absl::Time deadline = RealEnvironment().Now() + options_.timeout;
   while (true) {
     WEIR_ASSIGN_OR_RETURN(std::optional<std::string> newest, Newest());
     if (newest.has_value() && *newest != last_) {
       last_ = *newest;
-      last_time_ = ProcessNow();
+      last_time_ = RealEnvironment().Now();
       return newest;
     }
-    if (ProcessNow() + options_.poll_interval > deadline) {
+    if (RealEnvironment().Now() + options_.poll_interval > deadline) {
       if (options_.timeout_fn) {
         if (options_.timeout_fn()) return std::optional<std::string>();
-        deadline = ProcessNow() + options_.timeout;
+        deadline = RealEnvironment().Now() + options_.timeout;
       } else if (last_.empty()) {
         return absl::DeadlineExceededError(absl::StrCat("no checkpoint in ", directory_, " after ",
                                                         absl::FormatDuration(options_.timeout), ": ",
@@ -69,16 +70,15 @@ void CheckpointIterator::SayOnceThatNoneIsThere() {
 }
 
 bool CheckpointIterator::Sleep(absl::Duration duration) {
-  const absl::Time end = ProcessNow() + std::max(duration, absl::ZeroDuration());
+  Environment& environment = RealEnvironment();
+  const absl::Time end = environment.Now() + std::max(duration, absl::ZeroDuration());
   absl::MutexLock lock(&mutex_);
-  while (!stop_requested_ && ProcessNow() < end) stop_was_requested_.WaitUntil(&mutex_, end);
-  return !stop_requested_;
+  return !environment.Await(mutex_, absl::Condition(&stop_requested_), end);
 }
 
 void CheckpointIterator::RequestStop() {
   absl::MutexLock lock(&mutex_);
   stop_requested_ = true;
-  stop_was_requested_.SignalAll();
 }
 
 }  // namespace weir

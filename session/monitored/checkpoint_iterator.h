@@ -17,7 +17,6 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/formats/file_system.h"
-#include "kernels/process_clock.h"
 
 namespace weir {
 
@@ -62,7 +61,6 @@ class CheckpointIterator {
   std::string why_none_;
   bool has_said_so_ = false;
   absl::Mutex mutex_;
-  ProcessCondVar stop_was_requested_;
   bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

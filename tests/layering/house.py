@@ -105,7 +105,6 @@ MAY_GO_PAST_THE_ENVIRONMENT = {
     "kernels/cpu/data_flow/queue_order.cc": "an op without a seed asks for any order",
     "kernels/formats": "files of the machine have its times",
     "session/executor": "measures what kernels cost; a deadline is never over by the machine's clock (simulation/scheduler.h)",
-    "session/monitored/checkpoint_iterator.cc": "follows files of others; not given its environment yet",
     "session/monitored/held_disk.h": "a test holds its disk",
     "session/monitored/hooks": "say how long things take; not given their environment yet",
     "session/monitored/saver": "checkpoints have the machine's times; its thread is not the environment's yet",
