@@ -39,7 +39,7 @@ TEST(SpecialFunctionsTest, ZetaOfNegativeNumbersTakesAsLongAsOthers) {
                      {3, -99999.75, 62.01255336064964},
                      {8, -10.5, 512.07945165375917},
                      {2, -2.5, 9.5392466449891238},
-                     {5, -1000000000000.5, 2.4999999999953479e-49}};
+                     {5, -1000000000000.25, -1020.0656159509382}};
   for (const auto& [x, q, value] : cases) {
     EXPECT_LT(std::abs(Zeta(x, q) / value - 1), 1e-14) << x << " " << q;
   }
