@@ -48,6 +48,34 @@ TEST_F(TensorListsTest, AListThatIsSharedIsNotChanged) {
   EXPECT_THAT(Floats((*values)[4]), ElementsAre(1, 3, 4));
 }
 
+// A loop of version 1 keeps the lists of functions that it calls, for their gradients.
+TEST_F(TensorListsTest, AStackHoldsLists) {
+  const AttrMap variants = {{"elem_type", D::kVariant}};
+  const Output stack = g_.AddOp("StackV2", {Int(-1)}, variants);
+  const Output outer = Push(Reserve(0, D::kVariant), Push(Reserve(0), Float(4)));
+  const Output pushed = g_.AddOp("StackPushV2", {stack, Push(Reserve(0), Float(2))});
+  const Output changed = Push(pushed, Float(3));
+  Output nested, popped;
+  {
+    auto after = g_.ControlScope({changed.node});
+    nested = g_.AddOp("StackPushV2", {stack, outer});
+  }
+  {
+    auto after = g_.ControlScope({nested.node});
+    popped = g_.AddOp("StackPopV2", {stack}, variants);
+  }
+  Output first;
+  {
+    auto after = g_.ControlScope({popped.node});
+    first = g_.AddOp("StackPopV2", {stack}, variants);
+  }
+  const auto values = RunAnew({Length(popped), Stack(first), Stack(changed)});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ((*values)[0].scalar<int32_t>(), 1);
+  EXPECT_THAT(Floats((*values)[1]), ElementsAre(2));
+  EXPECT_THAT(Floats((*values)[2]), ElementsAre(2, 3));
+}
+
 TEST_F(TensorListsTest, ARowIsPushedToEachList) {
   const Output one = Push(Reserve(0), Float(1));
   const Output lists = g_.AddOp("Pack", {std::vector<Output>{one, Reserve(0)}});
