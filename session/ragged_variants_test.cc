@@ -119,10 +119,16 @@ TEST_F(RaggedVariantsTest, ArraysAndListsHoldThem) {
   const Output rows = g_.AddOp("TensorListStack", {list, numbers({})}, {{"element_dtype", D::kVariant}});
   EXPECT_THAT(Numbers(Decode(rows, 0, 1)), ElementsAre(ElementsAre(0, 2, 3), ElementsAre(1, 2, 3)));
 
-  // A list may refer to the array itself.
-  const Output of_list = g_.AddOp(
-      "TensorArrayWriteV3", {array->output(0), Const(Tensor::Scalar<int32_t>(0)), list, array->output(1)});
-  EXPECT_THAT(ErrorOf({of_list}), HasSubstr("holds numbers, strings, ragged and sparse tensors, not"));
+  const auto write = [&](Output value) {
+    return g_.AddOp("TensorArrayWriteV3",
+                    {array->output(0), Const(Tensor::Scalar<int32_t>(0)), value, array->output(1)});
+  };
+  EXPECT_EQ(ErrorOf({write(list)}), "no error");
+  // A list of handles may refer to the array itself.
+  const Output none = g_.AddOp("TensorListReserve", {numbers({}), Const(Tensor::Scalar<int32_t>(0))},
+                               {{"element_dtype", D::kResource}});
+  EXPECT_THAT(ErrorOf({write(g_.AddOp("TensorListPushBack", {none, array->output(0)}))}),
+              HasSubstr("holds numbers, strings and values made of these, not"));
 }
 
 // Rows without elements take no memory: there may be more than can be visited or added.

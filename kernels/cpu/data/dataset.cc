@@ -5,9 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data_flow/held_resource.h"
-#include "kernels/cpu/data_flow/optional.h"
 #include "kernels/cpu/data_flow/plain_value.h"
-#include "kernels/cpu/data_flow/tensor_list.h"
 
 namespace weir {
 namespace {
@@ -39,12 +37,6 @@ class HeldValues {
       waiting_.pop_back();
       if (const auto* const dataset = dynamic_cast<const Dataset*>(resource)) {
         *num_bytes += dataset->num_bytes();
-      } else if (const auto* const list = dynamic_cast<const TensorList*>(resource)) {
-        for (int64_t i = 0; i < list->length(); ++i) {
-          if ((*list)[i].is_valid()) Add((*list)[i], num_bytes);
-        }
-      } else if (const auto* const optional = dynamic_cast<const Optional*>(resource)) {
-        for (const Tensor& tensor : optional->components()) Add(tensor, num_bytes);
       } else if (const auto* const plain = dynamic_cast<const PlainValue*>(resource)) {
         for (const Tensor& tensor : plain->tensors()) Add(tensor, num_bytes);
       }

@@ -4,15 +4,16 @@
 // Immutable; safe from any thread.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/data_flow/variant_value.h"
+#include "kernels/cpu/data_flow/plain_value.h"
 
 namespace weir {
 
-class Optional final : public VariantValue {
+class Optional final : public PlainValue {
  public:
   static constexpr char kTypeName[] = "Optional";
 
@@ -23,6 +24,10 @@ class Optional final : public VariantValue {
 
   std::string ToString() const override;
   int depth() const override { return depth_; }
+  bool refers_to_nobody() const override {
+    return std::all_of(components_.begin(), components_.end(), RefersToNobody);
+  }
+  std::vector<Tensor> tensors() const override { return components_; }
   bool has_value() const { return has_value_; }
   const std::vector<Tensor>& components() const { return components_; }
 

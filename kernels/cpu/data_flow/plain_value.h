@@ -1,5 +1,5 @@
-// A value of a variant that may be made of numbers and strings alone, as ragged and sparse tensors are. Such
-// a one refers to nobody, so that whoever holds it cannot come to hold itself.
+// A value of a variant that may be made of numbers and strings alone, as ragged and sparse tensors, lists and
+// optionals are. Such a one refers to nobody, so that whoever holds it cannot come to hold itself.
 #pragma once
 
 #include <vector>

@@ -8,45 +8,19 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/types/span.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/data_flow/plain_value.h"
 #include "kernels/cpu/data_flow/tensor_array.h"
-#include "kernels/cpu/data_flow/tensor_list.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
 
-bool HoldsNoHandles(const Tensor& element);
-
-// A variant's value. A loop of version 1 keeps the lists of functions that it calls.
-bool HoldsNoHandles(const Resource& value) {
-  const auto* const list = dynamic_cast<const TensorList*>(&value);
-  if (list == nullptr) {
-    const auto* const plain = dynamic_cast<const PlainValue*>(&value);
-    return plain != nullptr && plain->refers_to_nobody();
-  }
-  if (list->dtype() != DType::kVariant) return IsPlain(list->dtype());
-  for (int64_t i = 0; i < list->length(); ++i) {
-    if ((*list)[i].is_valid() && !HoldsNoHandles((*list)[i])) return false;
-  }
-  return true;
-}
-
-bool HoldsNoHandles(const Tensor& element) {
-  if (element.dtype() != DType::kVariant) return IsPlain(element.dtype());
-  const absl::Span<const ResourceHandle> values = element.flat<ResourceHandle>();
-  return std::all_of(values.begin(), values.end(), [](const ResourceHandle& value) {
-    return value.resource == nullptr || HoldsNoHandles(*value.resource);
-  });
-}
-
 // What refers to its own holder would never be freed. Arrays hold no handles; the gradients of arrays that a
 // loop makes in its iterations are found by their handles.
 absl::Status CheckMayHold(const Tensor& element) {
-  bool may_hold = element.dtype() == DType::kResource || HoldsNoHandles(element);
+  bool may_hold = element.dtype() == DType::kResource || RefersToNobody(element);
   if (element.dtype() == DType::kResource) {
     for (const ResourceHandle& handle : element.flat<ResourceHandle>()) {
       may_hold = may_hold && dynamic_cast<const TensorArray*>(handle.resource.get()) != nullptr;
@@ -54,7 +28,7 @@ absl::Status CheckMayHold(const Tensor& element) {
   }
   if (may_hold) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(
-      "stacks hold numbers, strings, lists of these and tensor arrays, not ", element.ToString(4)));
+      "stacks hold numbers, strings, values made of these and tensor arrays, not ", element.ToString(4)));
 }
 
 class Stack final : public Resource {

@@ -69,7 +69,7 @@ absl::Status TensorArray::GrowTo(int64_t length, KernelContext& context) {
 absl::Status TensorArray::Write(int64_t index, const Tensor& value, KernelContext& context) {
   if (!RefersToNobody(value)) {
     return absl::UnimplementedError(absl::StrCat(
-        ToString(), " holds numbers, strings, ragged and sparse tensors, not ", value.ToString(4)));
+        ToString(), " holds numbers, strings and values made of these, not ", value.ToString(4)));
   }
   const absl::MutexLock lock(&mutex_);
   WEIR_RETURN_IF_ERROR(CheckIsOpen());

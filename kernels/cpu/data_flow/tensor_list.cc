@@ -17,6 +17,22 @@ absl::StatusOr<PartialShape> Merged(const PartialShape& a, const PartialShape& b
 
 }  // namespace
 
+bool TensorList::refers_to_nobody() const {
+  if (dtype_ != DType::kVariant) return IsPlain(dtype_);
+  for (int64_t i = 0; i < length_; ++i) {
+    if ((*this)[i].is_valid() && !RefersToNobody((*this)[i])) return false;
+  }
+  return true;
+}
+
+std::vector<Tensor> TensorList::tensors() const {
+  std::vector<Tensor> tensors;
+  for (int64_t i = 0; i < length_; ++i) {
+    if ((*this)[i].is_valid()) tensors.push_back((*this)[i]);
+  }
+  return tensors;
+}
+
 std::string TensorList::ToString() const {
   return absl::StrCat("TensorList of ", length(), " ", TypeString(dtype_, element_shape_));
 }

@@ -13,11 +13,11 @@
 #include "graph/types/buffer.h"
 #include "graph/types/ref_counted.h"
 #include "graph/types/shape.h"
-#include "kernels/cpu/data_flow/variant_value.h"
+#include "kernels/cpu/data_flow/plain_value.h"
 
 namespace weir {
 
-class TensorList final : public VariantValue {
+class TensorList final : public PlainValue {
  public:
   static constexpr char kTypeName[] = "TensorList";
   // More elements than any list may have.
@@ -38,6 +38,9 @@ class TensorList final : public VariantValue {
   int depth() const override { return depth_; }
   absl::StatusOr<RefPtr<VariantValue>> ZerosLike(KernelContext& context) const override;
   absl::StatusOr<RefPtr<VariantValue>> Add(const VariantValue& other, KernelContext& context) const override;
+
+  bool refers_to_nobody() const override;
+  std::vector<Tensor> tensors() const override;  // those that are there
 
   DType dtype() const { return dtype_; }
   const PartialShape& element_shape() const { return element_shape_; }
