@@ -178,6 +178,12 @@ class GraphImport {
 
   // With the names that it may have meant, which are looked for among those of all ops: for the first ops.
   absl::Status WhyUnknown(absl::string_view op) {
+    if (op == "PyFunc" || op == "PyFuncStateless" || op == "EagerPyFunc") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", op,
+                       "' calls a Python function (py_func, numpy_function, py_function), which is in the "
+                       "program that made the graph, and not here"));
+    }
     if (const auto known = unknown_ops_.find(op); known != unknown_ops_.end()) return known->second;
     if (unknown_ops_.size() >= kMaxSuggestions) {
       return absl::NotFoundError(absl::StrCat("no op is named '", op, "'"));

@@ -1,9 +1,9 @@
 // Implementation notes. Sizes are rounded up to a class (powers of two and the three quarters between); each
 // class has a small per-thread stack of free buffers, so that allocate and free on one thread touch no shared
-// state, and a shared stack under a mutex that the per-thread stacks overflow into. Blocks of kLargeBytes and
-// more come from mmap, aligned for 2 MiB pages. When too much is idle in the shared stacks, the class that
-// was not asked for the longest loses its buffers first: a program whose shapes change would otherwise keep
-// the old ones and cache no new one.
+// state, and a shared stack under a mutex that the per-thread stacks overflow into. Blocks of kHugePageBytes
+// and more are aligned for 2 MiB pages. When too much is idle in the shared stacks, the class that was not
+// asked for the longest loses its buffers first: a program whose shapes change would otherwise keep the old
+// ones and cache no new one.
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
@@ -53,15 +53,12 @@ size_t ClassBytes(int size_class) {
 }
 
 void* AllocateBlock(size_t num_bytes) {
-  if (num_bytes < kLargeBytes) {
-    void* block = nullptr;
-    return posix_memalign(&block, Allocator::kAlignment, num_bytes) == 0 ? block : nullptr;
-  }
-  const size_t mapped = (num_bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-  if (mapped < num_bytes) return nullptr;
+  const bool is_huge = num_bytes >= kHugePageBytes;
   void* block = nullptr;
-  if (posix_memalign(&block, kHugePageBytes, mapped) != 0) return nullptr;
-  madvise(block, mapped, MADV_HUGEPAGE);
+  if (posix_memalign(&block, is_huge ? kHugePageBytes : Allocator::kAlignment, num_bytes) != 0)
+    return nullptr;
+  // Only whole pages: a part of one would take all of it.
+  if (is_huge) madvise(block, num_bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
   return block;
 }
 

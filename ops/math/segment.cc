@@ -96,6 +96,14 @@ Status SparseShapeOfCount(ShapeInference& s) {
   return SetSegments(s, count);
 }
 
+// How many rows are looked up is known in the step.
+Status SparseShapeOfRows(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(CheckSparseIds(s));
+  WEIR_RETURN_IF_ERROR(RequestedCount(s, 3).status());
+  WEIR_RETURN_IF_ERROR(SetSegments(s, kUnknown));
+  return SetOutputDims(s, 1, {kUnknown});
+}
+
 // ---- Gradients ----
 
 // The formulas of sorted and unsorted ids are the same, with these two steps between.
@@ -255,6 +263,12 @@ std::vector<OpDef> SegmentOps() {
       NotDifferentiable);
   add("SparseSegmentSqrtNGrad", "Gives the gradient of the data of SparseSegmentSqrtN.", SparseShapeOfCount,
       NotDifferentiable);
+  for (const char* reduction : {"Sum", "Mean", "SqrtN"}) {
+    add(StrCat("SparseSegment", reduction, "GradV2"),
+        StrCat("Gives the gradient of the data of SparseSegment", reduction,
+               ": the rows that were looked up alone, and their numbers, in order."),
+        SparseShapeOfRows, NotDifferentiable);
+  }
   return ops;
 }
 

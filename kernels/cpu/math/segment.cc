@@ -249,21 +249,27 @@ absl::Status ReduceSorted(KernelContext& context) {
   return absl::OkStatus();
 }
 
-// Row indices[i] of the result gets row segment_ids[i] of the gradient, divided as the reduction divided.
-template <typename T, typename Reduction>
-absl::Status ReduceSparseGrad(KernelContext& context) {
+// What both forms of the gradient are given: a row of `grad` for each segment, and the rows, `num_rows` at
+// most, that were looked up.
+absl::StatusOr<int64_t> CheckSparseGrad(KernelContext& context, absl::string_view name) {
+  WEIR_RETURN_IF_ERROR(CheckVectors(context, "grad", 2));
+  WEIR_ASSIGN_OR_RETURN(const int64_t num_rows, ReadInteger(context.input(3), name));
+  if (num_rows < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " must be non-negative, is ", num_rows));
+  }
+  WEIR_RETURN_IF_ERROR(CheckRange("indices", context.input(1), num_rows));
+  WEIR_RETURN_IF_ERROR(CheckRange("segment_ids", context.input(2), context.input(0).shape().dim(0)));
+  return num_rows;
+}
+
+// Row row_of(i) of output 0, which has `num_rows`, gets row segment_ids[i] of the gradient, divided as the
+// reduction divided.
+template <typename T, typename Reduction, typename RowOf>
+absl::Status AddGradientRows(KernelContext& context, int64_t num_rows, const RowOf& row_of) {
   using C = ComputeType<T>;
   const Tensor& grad = context.input(0);
-  const Tensor& indices = context.input(1);
   const Tensor& ids = context.input(2);
-  WEIR_RETURN_IF_ERROR(CheckVectors(context, "grad", 2));
-  WEIR_ASSIGN_OR_RETURN(const int64_t num_rows, ReadInteger(context.input(3), "output_dim0"));
-  if (num_rows < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("output_dim0 must be non-negative, is ", num_rows));
-  }
   const Rows rows(grad.shape());
-  WEIR_RETURN_IF_ERROR(CheckRange("indices", indices, num_rows));
-  WEIR_RETURN_IF_ERROR(CheckRange("segment_ids", ids, rows.count));
   WEIR_ASSIGN_OR_RETURN(const Shape shape, WithRows(grad.shape(), num_rows));
   WEIR_ASSIGN_OR_RETURN(Tensor counts, context.AllocateTemporary(DType::kInt64, Shape({rows.count})));
   ClearElements(counts, 0, rows.count);
@@ -274,11 +280,43 @@ absl::Status ReduceSparseGrad(KernelContext& context) {
   for (int64_t i = 0; i < ids.num_elements(); ++i) {
     const int64_t segment = IntegerAt(ids, i);
     const T* const from = grad.flat<T>().data() + segment * rows.size;
-    C* const to = wide.flat<C>().data() + IntegerAt(indices, i) * rows.size;
+    C* const to = wide.flat<C>().data() + row_of(i) * rows.size;
     const C factor = Reduction::template Finish<C>(C(1), counts.flat<int64_t>()[segment]);
     for (int64_t j = 0; j < rows.size; ++j) to[j] += factor * C(from[j]);
   }
   Narrow(context, wide, output);
+  return absl::OkStatus();
+}
+
+template <typename T, typename Reduction>
+absl::Status ReduceSparseGrad(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const int64_t num_rows, CheckSparseGrad(context, "output_dim0"));
+  return AddGradientRows<T, Reduction>(context, num_rows,
+                                       [&](int64_t i) { return IntegerAt(context.input(1), i); });
+}
+
+// The rows that were looked up alone, each once, and which they are, in order.
+template <typename T, typename Reduction>
+absl::Status ReduceSparseGradOfRows(KernelContext& context) {
+  WEIR_RETURN_IF_ERROR(CheckSparseGrad(context, "dense_output_dim0").status());
+  const Tensor& indices = context.input(1);
+  const int64_t count = indices.num_elements();
+  WEIR_ASSIGN_OR_RETURN(Tensor room, context.AllocateTemporary(DType::kInt64, Shape({count})));
+  const absl::Span<int64_t> sorted = room.flat<int64_t>();
+  for (int64_t i = 0; i < count; ++i) sorted[i] = IntegerAt(indices, i);
+  std::sort(sorted.begin(), sorted.end());
+  const auto end = std::unique(sorted.begin(), sorted.end());
+  const int64_t num_rows = end - sorted.begin();
+  WEIR_RETURN_IF_ERROR((AddGradientRows<T, Reduction>(context, num_rows, [&](int64_t i) -> int64_t {
+    return std::lower_bound(sorted.begin(), end, IntegerAt(indices, i)) - sorted.begin();
+  })));
+  WEIR_ASSIGN_OR_RETURN(Tensor * rows, context.AllocateOutput(1, Shape({num_rows})));
+  if (indices.dtype() == DType::kInt64) {
+    std::copy(sorted.begin(), end, rows->flat<int64_t>().begin());
+  } else {
+    std::transform(sorted.begin(), end, rows->flat<int32_t>().begin(),
+                   [](int64_t row) { return static_cast<int32_t>(row); });
+  }
   return absl::OkStatus();
 }
 
@@ -367,6 +405,16 @@ struct SparseGrad {
   };
 };
 template <typename Reduction>
+struct SparseGradOfRows {
+  template <typename T>
+  struct Of final : Kernel {
+    explicit Of(const KernelConstruction&) {}
+    absl::Status Compute(KernelContext& context) override {
+      return ReduceSparseGradOfRows<T, Reduction>(context);
+    }
+  };
+};
+template <typename Reduction>
 struct Unsorted {
   template <typename T>
   struct Of final : Kernel {
@@ -407,6 +455,9 @@ void RegisterSegmentKernels(DeviceKernels& kernels) {
   kernels.Add<SparseGrad<Sum>::Of>("SparseSegmentSumGrad", floats);
   kernels.Add<SparseGrad<Mean>::Of>("SparseSegmentMeanGrad", floats);
   kernels.Add<SparseGrad<SqrtN>::Of>("SparseSegmentSqrtNGrad", floats);
+  kernels.Add<SparseGradOfRows<Sum>::Of>("SparseSegmentSumGradV2", floats);
+  kernels.Add<SparseGradOfRows<Mean>::Of>("SparseSegmentMeanGradV2", floats);
+  kernels.Add<SparseGradOfRows<SqrtN>::Of>("SparseSegmentSqrtNGradV2", floats);
 }
 
 }  // namespace weir

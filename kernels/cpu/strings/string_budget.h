@@ -14,7 +14,7 @@ class StringBudget {
   explicit StringBudget(KernelContext& context) : context_(context) {}
 
   // Before a string of that many bytes is made. ResourceExhausted when all of them together do not fit in the
-  // device's memory.
+  // device's memory; the reason when the step is cancelled: very many strings take long.
   absl::Status Take(int64_t num_bytes);
 
  private:

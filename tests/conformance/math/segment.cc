@@ -113,6 +113,26 @@ reference::Reference SparseGrad(Combine combine) {
   };
 }
 
+// The same of the rows that were looked up alone.
+reference::Reference SparseGradOfRows(Combine combine) {
+  return [=](reference::Call& call) {
+    SparseGrad(combine)(call);
+    const Array all = call.outputs[0];
+    Index rows = call.in(1).integers(), dims = all.dims();
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    const auto count = static_cast<int64_t>(rows.size());
+    const int64_t columns = Array(Index(dims.begin() + 1, dims.end())).size();
+    dims[0] = count;
+    Array output(dims), numbers({count});
+    for (int64_t i = 0; i < count; ++i) {
+      numbers[i].number = static_cast<double>(rows[i]);
+      for (int64_t j = 0; j < columns; ++j) output[i * columns + j] = all[rows[i] * columns + j];
+    }
+    call.outputs = {output, numbers};
+  };
+}
+
 double Largest(DType d) {
   switch (d) {
     case DType::kHalf:
@@ -216,8 +236,10 @@ void AddSparse(Suite& suite, const std::string& op, const std::vector<DType>& dt
   }
 }
 
-void AddSparseGrad(Suite& suite, const std::string& op, const Combine& combine) {
-  OpRecord& record = suite.Op(op).Reference(SparseGrad(combine));
+// `count`: the name of the input that says how many rows the data has.
+void AddSparseGrad(Suite& suite, const std::string& op, const reference::Reference& reference,
+                   const std::string& count) {
+  OpRecord& record = suite.Op(op).Reference(reference);
   for (DType d : kReals) record.Call({Of(d, {3, 2}), Ints({3, 0, 3, 1}), Ints({0, 0, 1, 2}), Int(5)});
   record.Call({Floats({3}), Longs({0, 2, 2}), Longs({2, 0, 2}), Int(3)})
       .Call({Floats({3, 2}), Ints({}), Ints({}), Int(2)})
@@ -226,11 +248,18 @@ void AddSparseGrad(Suite& suite, const std::string& op, const Combine& combine) 
       .Hostile({Floats({3}), Ints({0, -1}), Ints({0, 0}), Int(2)}, "indices[1] = -1 is not in [0, 2)")
       .Hostile({Floats({3}), Ints({0, 1}), Ints({0, 3}), Int(2)}, "segment_ids[1] = 3 is not in [0, 3)")
       .Hostile({Floats({3}), Ints({0, 1}), Ints({0, -1}), Int(2)}, "segment_ids[1] = -1 is not in [0, 3)")
-      .Hostile({Floats({3}), Ints({0}), Ints({0}), Int(-1)}, "output_dim0 must be non-negative, is -1")
-      .Hostile({Floats({3}), Ints({0}), Ints({0}), Ints({1, 2})}, "output_dim0 must be a scalar")
+      .Hostile({Floats({3}), Ints({0}), Ints({0}), Int(-1)}, count + " must be non-negative, is -1")
+      .Hostile({Floats({3}), Ints({0}), Ints({0}), Ints({1, 2})}, count + " must be a scalar")
       .Hostile({Floats({3}), Ints({0}), Ints({0, 0}), Int(1)}, "must have the same length")
-      .Hostile({Floats({}), Ints({0}), Ints({0}), Int(1)}, "grad must be at least a vector")
-      .OutOfMemory({Floats({1, 4}), Ints({0}), Ints({0}), Int(std::numeric_limits<int32_t>::max())});
+      .Hostile({Floats({}), Ints({0}), Ints({0}), Int(1)}, "grad must be at least a vector");
+}
+
+void AddSparseGrads(Suite& suite, const std::string& reduction, const Combine& combine) {
+  const std::string op = "SparseSegment" + reduction + "Grad";
+  AddSparseGrad(suite, op, SparseGrad(combine), "output_dim0");
+  suite.Op(op).OutOfMemory({Floats({1, 4}), Ints({0}), Ints({0}), Int(std::numeric_limits<int32_t>::max())});
+  AddSparseGrad(suite, op + "V2", SparseGradOfRows(combine), "dense_output_dim0");
+  suite.Op(op + "V2").ShapeDependsOnValues();
 }
 
 }  // namespace
@@ -253,9 +282,9 @@ void AddSegmentRecords(Suite& suite) {
     AddSparse(suite, "SparseSegmentMean" + end, kReals, Mean, has_count);
     AddSparse(suite, "SparseSegmentSqrtN" + end, kReals, SqrtN, has_count);
   }
-  AddSparseGrad(suite, "SparseSegmentSumGrad", Sum);
-  AddSparseGrad(suite, "SparseSegmentMeanGrad", Mean);
-  AddSparseGrad(suite, "SparseSegmentSqrtNGrad", SqrtN);
+  AddSparseGrads(suite, "Sum", Sum);
+  AddSparseGrads(suite, "Mean", Mean);
+  AddSparseGrads(suite, "SqrtN", SqrtN);
 }
 
 }  // namespace weir::conformance
