@@ -167,8 +167,9 @@ TEST_F(TensorArraysTest, AStackGivesBackWhatCameLast) {
   EXPECT_THAT(ErrorOf(g_.AddOp("StackPopV2", {empty}, {{"elem_type", D::kFloat32}})),
               HasSubstr("is empty when calling Pop()"));
   EXPECT_THAT(ErrorOf(g_.AddOp("StackPushV2", {empty, Int(1)})), HasSubstr("an element of int32"));
-  EXPECT_THAT(ErrorOf(g_.AddOp("StackPushV2", {empty, empty})),
-              HasSubstr("stacks hold numbers, strings, values made of these and tensor arrays, not resource"));
+  EXPECT_THAT(
+      ErrorOf(g_.AddOp("StackPushV2", {empty, empty})),
+      HasSubstr("stacks hold numbers, strings, values made of these and tensor arrays, not resource"));
   const Output none = g_.AddOp("StackV2", {Int(0)}, {{"elem_type", D::kFloat32}});
   EXPECT_THAT(ErrorOf(g_.AddOp("StackPushV2", {none, Float(1)})), HasSubstr("overflowed its max_size (0)"));
 }
