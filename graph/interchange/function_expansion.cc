@@ -431,7 +431,10 @@ absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionExpansion::Body(cons
   }
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<const FunctionBody> body, library_.Instantiate(function, attrs));
   if (!library_.GradientOf(function).empty()) has_own_gradient_ = std::string(function);
-  const auto num_nodes = static_cast<int64_t>(body->nodes.size());
+  auto num_nodes = static_cast<int64_t>(body->nodes.size());
+  // Calls that are kept become nothing. Otherwise it is known before anything is copied.
+  if (own_gradients_ == OwnGradients::kExpand)
+    num_nodes = std::max(num_nodes, library_.NumNodesOfCall(function));
   if (num_nodes <= options_.max_call_nodes - num_nodes_ &&
       body->num_bytes <= options_.max_call_bytes - num_bytes_) {
     return body;

@@ -1,13 +1,16 @@
 #include "graph/interchange/function_library.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "graph/interchange/function_body.h"
+#include "graph/interchange/function_calls.h"
 #include "graph/interchange/message_form.h"
 #include "graph/nearest_names.h"
 #include "graph/types/status_macros.h"
@@ -67,6 +70,49 @@ bool FunctionLibrary::HasEffects(absl::string_view op) const {
 std::string FunctionLibrary::GradientOf(absl::string_view name) const {
   const auto found = gradients_.find(name);
   return found == gradients_.end() ? std::string() : std::string(found->second);
+}
+
+const tensorflow::FunctionDef* FunctionLibrary::CalledBy(const tensorflow::NodeDef& node) const {
+  if (ops_->Find(node.op()) != nullptr) return nullptr;
+  if (KindOfCall(node.op()) == CallKind::kNone) return Find(node.op());
+  const AttrProto* const function = KindOfCall(node.op()) == CallKind::kCall ? FindAttr(node, "f") : nullptr;
+  return function == nullptr ? nullptr : Find(function->func().name());
+}
+
+int64_t FunctionLibrary::NumNodesOfCall(absl::string_view name) {
+  constexpr int64_t kMost = int64_t{1} << 50, kUnderWay = -1;
+  struct Visit {
+    const tensorflow::FunctionDef* function;
+    int next = 0;
+    int64_t sum = 0;
+  };
+  std::vector<Visit> visits;  // calls may be as deep as the library has functions
+  const auto visit = [&](const tensorflow::FunctionDef* function) {
+    num_nodes_of_call_[function] = kUnderWay;
+    visits.push_back({function});
+  };
+  const tensorflow::FunctionDef* const asked = Find(name);
+  if (asked == nullptr) return 0;
+  if (!num_nodes_of_call_.contains(asked)) visit(asked);
+  while (!visits.empty()) {
+    Visit& here = visits.back();
+    if (here.next == here.function->node_def_size()) {
+      num_nodes_of_call_[here.function] = here.sum;
+      visits.pop_back();
+      continue;
+    }
+    const tensorflow::FunctionDef* const called = CalledBy(here.function->node_def(here.next));
+    const auto known = num_nodes_of_call_.find(called);
+    if (called != nullptr && known == num_nodes_of_call_.end()) {
+      visit(called);
+      continue;
+    }
+    // One that calls itself is refused where it does.
+    const int64_t more = called == nullptr ? 1 : std::max<int64_t>(known->second, 1);
+    here.sum = std::min(kMost, here.sum + more);
+    ++here.next;
+  }
+  return num_nodes_of_call_.at(asked);
 }
 
 absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionLibrary::Instantiate(absl::string_view name,

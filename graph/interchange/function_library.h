@@ -67,6 +67,10 @@ class FunctionLibrary {
   // The function that the library has as the gradient of this one; empty when it names none.
   std::string GradientOf(absl::string_view name) const;
 
+  // How many nodes a call of the function becomes at least, with the calls in it: a few functions that call
+  // one another twice each are very many nodes.
+  int64_t NumNodesOfCall(absl::string_view name);
+
   // The body for a call that gives these attrs, or why there is none; the same for equal attrs. Only attrs of
   // the signature count. NotFound: there is no such function; InvalidArgument: an attr that the call lacks,
   // two nodes of one name, nodes in a cycle, an input that nothing in it gives, a result that is missing;
@@ -77,11 +81,15 @@ class FunctionLibrary {
  private:
   explicit FunctionLibrary(const OpRegistry& ops) : ops_(&ops) {}
 
+  // The function that the node calls, other than as a branch or in a loop; null for none.
+  const tensorflow::FunctionDef* CalledBy(const tensorflow::NodeDef& node) const;
+
   const OpRegistry* ops_;
   absl::flat_hash_map<absl::string_view, const tensorflow::FunctionDef*> functions_;
   absl::flat_hash_map<absl::string_view, absl::string_view> gradients_;
   // By name and attrs, also those that cannot be made.
   absl::flat_hash_map<std::string, absl::StatusOr<std::shared_ptr<const FunctionBody>>> bodies_;
+  absl::flat_hash_map<const tensorflow::FunctionDef*, int64_t> num_nodes_of_call_;
   int64_t num_nodes_ = 0;  // of bodies that were made, also of those that failed
   int64_t num_bytes_ = 0;  // of bodies
 };

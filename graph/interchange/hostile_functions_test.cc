@@ -192,6 +192,23 @@ TEST(HostileFunctionsTest, FunctionsThatDoubleAreRefusedBeforeTheyFillTheMemory)
   }
 }
 
+// A million nodes were copied before they were too many.
+TEST(HostileFunctionsTest, FunctionsThatDoubleAreRefusedBeforeAnythingIsCopied) {
+  int64_t admitted = 0;
+  std::vector<SkippedNode> skipped;
+  ImportOptions options;
+  options.skipped = &skipped;
+  options.admit_tensors = [&](int64_t num_bytes) {
+    admitted += num_bytes;
+    return absl::OkStatus();
+  };
+  const auto graph = FromText(DoublingFunctions(25), options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_EQ(skipped[0].reason.code(), absl::StatusCode::kResourceExhausted) << skipped[0].reason;
+  EXPECT_LT(admitted, 1 << 20);
+}
+
 TEST(HostileFunctionsTest, WhatCallsBecomeIsAdmittedWhileItGrows) {
   const std::string text = DoublingFunctions(8);
   int64_t admitted = 0, limit = int64_t{1} << 40;
@@ -216,7 +233,7 @@ TEST(HostileFunctionsTest, WhatCallsBecomeIsAdmittedWhileItGrows) {
   // An import that fails early has not been admitted whole.
   admitted = 0;
   limit = num_nodes * 1000;
-  EXPECT_EQ(FromText(DoublingFunctions(90), options).status().message(), "no room");
+  EXPECT_EQ(FromText(DoublingFunctions(16), options).status().message(), "no room");
 }
 
 // Strings that may name a device are kept for each node that passes one on.
