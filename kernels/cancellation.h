@@ -30,7 +30,8 @@ class Cancellation {
   // Waits for a callback that is just running, unless called from it. 0 is ignored.
   void Remove(uint64_t id);
 
-  // Makes a used token new. Precondition: no callbacks registered, nobody else looks at it.
+  // Makes a used token new: callbacks that are still registered are forgotten. Precondition: nobody else
+  // looks at it.
   void Reset();
 
  private:

@@ -452,7 +452,7 @@ double GammaSampleSlope(double a, double x) {
 
 // Terms of negative numbers are those of positive ones, up to the sign, and the sum of many is the difference
 // of two that have no end. Precondition: x is whole, q < -kLarge and is not.
-double ZetaOfLargeNegative(double x, double q) {
+static double ZetaOfLargeNegative(double x, double q) {
   const double num_terms = std::floor(-q - kLarge) + 1;
   const double sign = std::fmod(x, 2) == 0 ? 1 : -1;
   return sign * (Zeta(x, -q - num_terms + 1) - Zeta(x, 1 - q)) + Zeta(x, q + num_terms);
