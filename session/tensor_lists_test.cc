@@ -278,6 +278,13 @@ class DoubledListTest : public TensorListsTest {
     for (int i = 0; i < times; ++i) list = Push(list, list);
     return list;
   }
+  Output DoubledOptional() {
+    Output value = Doubled(0);
+    for (int i = 0; i < 40; ++i) {
+      value = g_.AddOp("OptionalFromValue", {std::vector<Output>{value, value}});
+    }
+    return value;
+  }
   // Of the list, and of the last of its elements, of that one's...
   std::vector<int32_t> Lengths(Output list) {
     std::vector<TensorRef> fetches;
@@ -315,13 +322,21 @@ TEST_F(DoubledListTest, IsAddedToAnother) {
   EXPECT_EQ(Lengths(g_.AddOp("AddN", {std::vector<Output>{Doubled(), Doubled()}})), CountDown());
 }
 
+// They ask whether a value refers to anybody.
+TEST_F(DoubledListTest, IsHeldByAStackAndAnArray) {
+  const Output pushed =
+      g_.AddOp("StackPushV2", {g_.AddOp("StackV2", {Int(-1)}, {{"elem_type", D::kVariant}}), Doubled()});
+  Node* const array = g_.AddNode("TensorArrayV3", {Int(1)}, {{"dtype", D::kVariant}});
+  const Output flow =
+      g_.AddOp("TensorArrayWriteV3", {array->output(0), Int(0), DoubledOptional(), array->output(1)});
+  const auto values = RunAnew({Length(pushed), flow});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ((*values)[0].scalar<int32_t>(), kTimes);
+}
+
 // Optionals lie in one another too.
 TEST_F(DoubledListTest, OfOptionalsHasZeros) {
-  Output value = Doubled(0);
-  for (int i = 0; i < 40; ++i) {
-    value = g_.AddOp("OptionalFromValue", {std::vector<Output>{value, value}});
-  }
-  const auto values = RunAnew({g_.AddOp("OptionalHasValue", {g_.AddOp("ZerosLike", {value})})});
+  const auto values = RunAnew({g_.AddOp("OptionalHasValue", {g_.AddOp("ZerosLike", {DoubledOptional()})})});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_TRUE((*values)[0].scalar<bool>());
 }

@@ -20,13 +20,14 @@ class Optional final : public PlainValue {
   Optional() = default;
   // `depth`: 1, or the largest of DepthAround the components.
   Optional(std::vector<Tensor> components, int depth)
-      : has_value_(true), components_(std::move(components)), depth_(depth) {}
+      : has_value_(true),
+        components_(std::move(components)),
+        depth_(depth),
+        refers_to_nobody_(std::all_of(components_.begin(), components_.end(), RefersToNobody)) {}
 
   std::string ToString() const override;
   int depth() const override { return depth_; }
-  bool refers_to_nobody() const override {
-    return std::all_of(components_.begin(), components_.end(), RefersToNobody);
-  }
+  bool refers_to_nobody() const override { return refers_to_nobody_; }
   std::vector<Tensor> tensors() const override { return components_; }
   bool has_value() const { return has_value_; }
   const std::vector<Tensor>& components() const { return components_; }
@@ -38,6 +39,7 @@ class Optional final : public PlainValue {
   bool has_value_ = false;
   std::vector<Tensor> components_;
   int depth_ = 1;
+  bool refers_to_nobody_ = true;
 };
 
 // An optional of the tensors. InvalidArgument when values of variants would lie too deep in each other.

@@ -10,6 +10,7 @@ namespace weir {
 
 class PlainValue : public VariantValue {
  public:
+  // In constant time: values may lie in one another in more ways than can be counted (variant_value.h).
   virtual bool refers_to_nobody() const = 0;
   // What it is made of. They share their buffers with it.
   virtual std::vector<Tensor> tensors() const = 0;

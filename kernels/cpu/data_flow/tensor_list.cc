@@ -17,14 +17,6 @@ absl::StatusOr<PartialShape> Merged(const PartialShape& a, const PartialShape& b
 
 }  // namespace
 
-bool TensorList::refers_to_nobody() const {
-  if (dtype_ != DType::kVariant) return IsPlain(dtype_);
-  for (int64_t i = 0; i < length_; ++i) {
-    if ((*this)[i].is_valid() && !RefersToNobody((*this)[i])) return false;
-  }
-  return true;
-}
-
 std::vector<Tensor> TensorList::tensors() const {
   std::vector<Tensor> tensors;
   for (int64_t i = 0; i < length_; ++i) {
@@ -109,6 +101,7 @@ absl::Status TensorList::Set(int64_t index, Tensor element) {
   WEIR_RETURN_IF_ERROR(CheckFits(element));
   WEIR_ASSIGN_OR_RETURN(const int depth, DepthAround(element));
   depth_ = std::max(depth_, depth);
+  refers_to_nobody_ = refers_to_nobody_ && RefersToNobody(element);
   Mutable(index) = std::move(element);
   return absl::OkStatus();
 }
@@ -196,6 +189,7 @@ absl::StatusOr<RefPtr<VariantValue>> TensorList::Add(const VariantValue& other,
     }
   }
   sum->depth_ = std::max(depth_, list->depth_);
+  sum->refers_to_nobody_ = refers_to_nobody_ && list->refers_to_nobody_;
   return RefPtr<VariantValue>(std::move(sum));
 }
 

@@ -24,12 +24,15 @@ class TensorList final : public PlainValue {
   static constexpr int64_t kMaxLength = int64_t{1} << 22;
 
   TensorList(DType dtype, PartialShape element_shape)
-      : dtype_(dtype), element_shape_(std::move(element_shape)) {}
+      : dtype_(dtype),
+        element_shape_(std::move(element_shape)),
+        refers_to_nobody_(IsPlain(dtype) || dtype == DType::kVariant) {}
   TensorList(const TensorList& other)
       : dtype_(other.dtype_),
         element_shape_(other.element_shape_),
         max_length_(other.max_length_),
         depth_(other.depth_),
+        refers_to_nobody_(other.refers_to_nobody_),
         length_(other.length_),
         chunks_(other.chunks_),
         room_(other.room_) {}
@@ -39,7 +42,7 @@ class TensorList final : public PlainValue {
   absl::StatusOr<RefPtr<VariantValue>> ZerosLike(KernelContext& context) const override;
   absl::StatusOr<RefPtr<VariantValue>> Add(const VariantValue& other, KernelContext& context) const override;
 
-  bool refers_to_nobody() const override;
+  bool refers_to_nobody() const override { return refers_to_nobody_; }
   std::vector<Tensor> tensors() const override;  // those that are there
 
   DType dtype() const { return dtype_; }
@@ -94,7 +97,9 @@ class TensorList final : public PlainValue {
   const DType dtype_;
   PartialShape element_shape_;
   int64_t max_length_ = -1;
+  // Of all elements that the list, or one that it is a copy of, has had.
   int depth_ = 1;
+  bool refers_to_nobody_;
   int64_t length_ = 0;
   std::vector<RefPtr<Chunk>> chunks_;  // all but the last have kChunkLength elements
   RefPtr<Buffer> room_;                // nothing is in it
