@@ -104,6 +104,45 @@ TEST_F(DatasetBoundsTest, RowsAreCutOutWhenTheirCallsBegin) {
   EXPECT_EQ((*result)[0].shape(), Shape({64}));
 }
 
+// Each element was some hundred bytes that nothing counted, though all of them share one buffer.
+TEST_F(DatasetBoundsTest, ElementsThatDatasetsHoldCountOnTheDevice) {
+  RuntimeOptions options;
+  options.memory_limit = 4 << 20;
+  const std::unique_ptr<Runtime> small = Runtime::Create(options).value();
+  LocalWorker worker(*small, small->task());
+  const auto stage = [&](const char* op, Output input, const std::vector<Output>& arguments) {
+    std::vector<InputArg> inputs = {input};
+    inputs.insert(inputs.end(), arguments.begin(), arguments.end());
+    return g_.AddOp(op, inputs, Of(D::kInt64));
+  };
+  const int64_t many = 1'000'000;
+  const Output one = g_.AddOp("TensorDataset", {std::vector<Output>{Number(1)}},
+                              {{"Toutput_types", std::vector<DType>{D::kInt64}},
+                               {"output_shapes", std::vector<PartialShape>{PartialShape::OfRank(0)}}});
+  const Output endless = stage("RepeatDataset", one, {Number(-1)});
+  const Output all = stage("TakeDataset", endless, {Number(2 * many)});
+  const auto first_of = [&](Output dataset) {
+    return stage("DatasetToSingleElement", stage("TakeDataset", dataset, {Number(1)}), {});
+  };
+  const Output cache = stage("CacheDataset", all, {Text("")});
+  const Output window =
+      g_.AddOp("WindowDataset", {all, Number(many), Number(1), Number(1), Const(g_, Tensor::Scalar(true))},
+               Of(D::kVariant));
+  std::vector<Output> elements = {
+      first_of(stage("SkipDataset", cache, {Number(many)})),
+      first_of(stage("ShuffleDataset", all, {Number(many), Number(1), Number(2)})),
+      g_.AddOp("DatasetToSingleElement", {g_.AddOp("TakeDataset", {window, Number(1)}, Of(D::kVariant))},
+               Of(D::kVariant)),
+      g_.AddOp("GetElementAtIndex", {stage("CacheDataset", endless, {Text("")}), Number(many)},
+               Of(D::kInt64))};
+  ASSERT_TRUE(g_.ok()) << g_.status();
+  const auto limited = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
+  for (const Output& element : elements) {
+    const absl::Status status = limited->Run({}, {element}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << element.node->op_name() << status;
+  }
+}
+
 // A pattern may be asked for as often as one likes: each time all that it matches came once more.
 TEST_F(DatasetBoundsTest, PathsThatMatchVeryOftenAreRefused) {
   const std::string folder = absl::StrCat(testing::TempDir(), "/", std::string(200, 'd'));

@@ -4,7 +4,8 @@
 // In memory they are their dataset's. They are complete with as many elements as the input says that it has:
 // who takes just these never asks for the end. What is asked for by its number, before or without a pass, is
 // kept too. Where the input gives no element by its number, a pass goes up to that element each time that one
-// is asked for which is not kept yet.
+// is asked for which is not kept yet: with an input that is in another order in each pass, elements come from
+// several.
 // Files are a checkpoint (kernels/formats/bundle_index.h) under the name that the graph gives, as
 // TensorFlow's ops write and read them: component c of element e is the tensor "E_C", E being e in seven
 // characters with spaces in front, and C likewise as long as the largest c. While a pass writes it there is
@@ -22,6 +23,7 @@
 #include "absl/time/time.h"
 #include "kernels/cpu/data/captured_function.h"
 #include "kernels/cpu/data/over_input.h"
+#include "kernels/cpu/data_flow/element_rooms.h"
 #include "kernels/cpu/session_files.h"
 #include "kernels/device_kernels.h"
 #include "kernels/formats/bundle_reader.h"
@@ -31,6 +33,24 @@ namespace weir {
 namespace {
 
 // ---- In memory ----
+
+// What was kept of a dataset, in order. Errors: ResourceExhausted when the device has no memory for more.
+class CachedElements {
+ public:
+  explicit CachedElements(const Dataset& dataset) : rooms_(dataset.signature().types.size()) {}
+
+  absl::Status Add(Element element, IteratorContext& context) {
+    WEIR_RETURN_IF_ERROR(rooms_.Hold(size() + 1, context.allocator(), "a cache"));
+    elements_.push_back(std::move(element));
+    return absl::OkStatus();
+  }
+  int64_t size() const { return static_cast<int64_t>(elements_.size()); }
+  const Element& operator[](int64_t i) const { return elements_[i]; }
+
+ private:
+  std::vector<Element> elements_;
+  ElementRooms rooms_;
+};
 
 class CacheDataset;
 class CacheIterator final : public IteratorOverInput {
@@ -42,29 +62,27 @@ class CacheIterator final : public IteratorOverInput {
   absl::Status Restore(IteratorContext& context, PositionReader& position) override;
 
  private:
-  using Elements = std::vector<Element>;
-
   // Whether there are as many as the input says that it has. The pass goes on all the same: its input may
   // have more, or refuse that it does.
-  bool HasAll() const { return static_cast<int64_t>(gathered_->size()) == cardinality_; }
+  bool HasAll() const { return gathered_->size() == cardinality_; }
 
   const RefPtr<const CacheDataset> dataset_;
-  const int64_t cardinality_;             // of the input
-  std::shared_ptr<const Elements> kept_;  // all elements; null in a first pass
-  std::shared_ptr<Elements> gathered_;    // of a first pass; not changed any more when it has all
-  int64_t next_ = 0;                      // of those that are kept
+  const int64_t cardinality_;                   // of the input
+  std::shared_ptr<const CachedElements> kept_;  // all elements; null in a first pass
+  std::shared_ptr<CachedElements> gathered_;    // of a first pass; not changed any more when it has all
+  absl::Status no_room_;                        // for what was to be gathered
+  int64_t next_ = 0;                            // of those that are kept
 };
 
 class CacheDataset final : public DatasetOverInput<CacheDataset, CacheIterator> {
  public:
   using DatasetOverInput::DatasetOverInput;
-  using Elements = std::vector<Element>;
 
-  std::shared_ptr<const Elements> kept() const {
+  std::shared_ptr<const CachedElements> kept() const {
     absl::MutexLock lock(&mutex_);
     return kept_;
   }
-  void Keep(std::shared_ptr<const Elements> all) const {
+  void Keep(std::shared_ptr<const CachedElements> all) const {
     absl::MutexLock lock(&mutex_);
     if (kept_ == nullptr) kept_ = std::move(all);
   }
@@ -82,18 +100,20 @@ class CacheDataset final : public DatasetOverInput<CacheDataset, CacheIterator> 
   absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override;
   std::optional<Element> Known(int64_t index) const;
   // Keeps the element, unless another call has kept one meanwhile; gives the one that is kept.
-  Element Remember(int64_t index, Element element) const;
+  absl::StatusOr<Element> Remember(IteratorContext& context, int64_t index, Element element) const;
   absl::StatusOr<Element> OfPass(IteratorContext& context, int64_t index) const;
 
   mutable absl::Mutex mutex_;
-  mutable std::shared_ptr<const Elements> kept_ ABSL_GUARDED_BY(mutex_);
+  mutable std::shared_ptr<const CachedElements> kept_ ABSL_GUARDED_BY(mutex_);
   // Those that were asked for by their number.
   mutable absl::flat_hash_map<int64_t, Element> by_index_ ABSL_GUARDED_BY(mutex_);
+  mutable ElementRooms rooms_ ABSL_GUARDED_BY(mutex_) = ElementRooms(signature().types.size() +
+                                                                     1);  // for these
 };
 
 absl::Status CacheDataset::OutOfRange(int64_t index) const {
   absl::MutexLock lock(&mutex_);
-  const size_t count = kept_ != nullptr ? kept_->size() : by_index_.size();
+  const int64_t count = kept_ != nullptr ? kept_->size() : static_cast<int64_t>(by_index_.size());
   return absl::OutOfRangeError(absl::StrCat("Index out of range [0, ", count, "): ", index));
 }
 
@@ -101,12 +121,15 @@ std::optional<Element> CacheDataset::Known(int64_t index) const {
   absl::MutexLock lock(&mutex_);
   // Before what a pass kept: who had it once gets the same again.
   if (const auto found = by_index_.find(index); found != by_index_.end()) return found->second;
-  if (kept_ == nullptr || index >= static_cast<int64_t>(kept_->size())) return std::nullopt;
+  if (kept_ == nullptr || index >= kept_->size()) return std::nullopt;
   return (*kept_)[index];
 }
 
-Element CacheDataset::Remember(int64_t index, Element element) const {
+absl::StatusOr<Element> CacheDataset::Remember(IteratorContext& context, int64_t index,
+                                               Element element) const {
   absl::MutexLock lock(&mutex_);
+  WEIR_RETURN_IF_ERROR(
+      rooms_.Hold(static_cast<int64_t>(by_index_.size()) + 1, context.allocator(), "a cache"));
   return by_index_.emplace(index, std::move(element)).first->second;
 }
 
@@ -119,7 +142,7 @@ absl::StatusOr<Element> CacheDataset::ElementAt(IteratorContext& context, int64_
   absl::StatusOr<Element> element = input().Get(context, index);
   if (absl::IsUnimplemented(element.status())) return OfPass(context, index);
   if (!element.ok()) return element;
-  return Remember(index, *std::move(element));
+  return Remember(context, index, *std::move(element));
 }
 
 absl::StatusOr<Element> CacheDataset::OfPass(IteratorContext& context, int64_t index) const {
@@ -129,7 +152,7 @@ absl::StatusOr<Element> CacheDataset::OfPass(IteratorContext& context, int64_t i
     Element element;
     WEIR_ASSIGN_OR_RETURN(const bool has_element, AskTop(*iterator, context, &element));
     if (!has_element) return OutOfRange(index);
-    element = Remember(i, std::move(element));
+    WEIR_ASSIGN_OR_RETURN(element, Remember(context, i, std::move(element)));
     if (i == index) return element;
   }
 }
@@ -139,32 +162,35 @@ CacheIterator::CacheIterator(RefPtr<const CacheDataset> dataset, IteratorPtr inp
       dataset_(std::move(dataset)),
       cardinality_(dataset_->input().cardinality()),
       kept_(dataset_->kept()),
-      gathered_(std::make_shared<Elements>()) {}
+      gathered_(std::make_shared<CachedElements>(*dataset_)) {}
 
 absl::StatusOr<bool> CacheIterator::Next(IteratorContext& context, Element* element) {
   if (kept_ != nullptr) {
-    if (next_ == static_cast<int64_t>(kept_->size())) return false;
+    if (next_ == kept_->size()) return false;
     *element = (*kept_)[next_++];
     return true;
   }
+  if (!no_room_.ok()) return no_room_;  // an element is missing: later passes would not have it
   WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, element));
   if (has_element) {
     if (HasAll()) return true;
-    gathered_->push_back(*element);
+    no_room_ = gathered_->Add(*element, context);
+    if (!no_room_.ok()) return no_room_;
     if (HasAll()) dataset_->Keep(gathered_);
     return true;
   }
   dataset_->Keep(gathered_);
   kept_ = std::move(gathered_);
-  next_ = static_cast<int64_t>(kept_->size());
+  next_ = kept_->size();
   return false;
 }
 
 absl::Status CacheIterator::Save(IteratorContext& context, PositionWriter& position) {
+  WEIR_RETURN_IF_ERROR(no_room_);
   position.Add(int64_t{kept_ != nullptr});
-  const Elements& held = kept_ != nullptr ? *kept_ : *gathered_;
-  position.Add(static_cast<int64_t>(held.size()));
-  for (const Element& element : held) position.Add(element);
+  const CachedElements& held = kept_ != nullptr ? *kept_ : *gathered_;
+  position.Add(held.size());
+  for (int64_t i = 0; i < held.size(); ++i) position.Add(held[i]);
   position.Add(next_);
   return kept_ != nullptr ? absl::OkStatus() : IteratorOverInput::Save(context, position);
 }
@@ -172,10 +198,10 @@ absl::Status CacheIterator::Save(IteratorContext& context, PositionWriter& posit
 absl::Status CacheIterator::Restore(IteratorContext& context, PositionReader& position) {
   WEIR_ASSIGN_OR_RETURN(const bool is_kept, position.NextNumber(0, 1));
   WEIR_ASSIGN_OR_RETURN(const int64_t size, position.NextNumber(0, INT64_MAX));
-  auto held = std::make_shared<Elements>();
+  auto held = std::make_shared<CachedElements>(*dataset_);
   for (int64_t i = 0; i < size; ++i) {
     WEIR_ASSIGN_OR_RETURN(Element element, position.NextElement(dataset_->signature().types));
-    held->push_back(std::move(element));
+    WEIR_RETURN_IF_ERROR(held->Add(std::move(element), context));
   }
   WEIR_ASSIGN_OR_RETURN(next_, position.NextNumber(0, size));
   kept_ = nullptr;

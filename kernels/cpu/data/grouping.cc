@@ -9,6 +9,7 @@
 #include "kernels/cpu/data/captured_function.h"
 #include "kernels/cpu/data/list_dataset.h"
 #include "kernels/cpu/data/over_input.h"
+#include "kernels/cpu/data_flow/element_rooms.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
 #include "kernels/session_state.h"
@@ -20,8 +21,7 @@ namespace {
 class WindowDataset;
 class WindowIterator final : public IteratorOverInput {
  public:
-  WindowIterator(RefPtr<const WindowDataset> dataset, IteratorPtr input)
-      : IteratorOverInput(std::move(input)), dataset_(std::move(dataset)) {}
+  WindowIterator(RefPtr<const WindowDataset> dataset, IteratorPtr input);
 
   absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override;
   absl::Status Save(IteratorContext& context, PositionWriter& position) override {
@@ -36,16 +36,19 @@ class WindowIterator final : public IteratorOverInput {
  private:
   using Slot = absl::StatusOr<Element>;
 
-  // Takes what lies before the next window and in it. Fails only where the step was cancelled: then the next
-  // one goes on with it.
+  // Takes what lies before the next window and in it. Fails only where the step was cancelled, or there is no
+  // memory for more elements: then the next one goes on with it.
   absl::Status Fill(IteratorContext& context);
   absl::StatusOr<Slot> Take(IteratorContext& context);
   absl::StatusOr<Element> MakeWindow() const;
+  // For one element more. ResourceExhausted when the device has no memory for it.
+  absl::Status MakeRoom(IteratorContext& context);
 
   const RefPtr<const WindowDataset> dataset_;
   bool input_is_over_ = false;
   int64_t num_skipped_ = 0;  // elements before the next window that are still to be taken
   std::deque<Slot> buffer_;  // from the beginning of the next window on
+  ElementRooms rooms_;       // for these
 };
 
 class WindowDataset final : public DatasetOverInput<WindowDataset, WindowIterator> {
@@ -72,6 +75,15 @@ class WindowDataset final : public DatasetOverInput<WindowDataset, WindowIterato
   const Sizes sizes_;
 };
 
+WindowIterator::WindowIterator(RefPtr<const WindowDataset> dataset, IteratorPtr input)
+    : IteratorOverInput(std::move(input)),
+      dataset_(std::move(dataset)),
+      rooms_(dataset_->input().signature().types.size()) {}
+
+absl::Status WindowIterator::MakeRoom(IteratorContext& context) {
+  return rooms_.Hold(static_cast<int64_t>(buffer_.size()) + 1, context.allocator(), "a window");
+}
+
 absl::StatusOr<WindowIterator::Slot> WindowIterator::Take(IteratorContext& context) {
   if (context.cancellation.is_cancelled()) return context.cancellation.reason();
   Element element;
@@ -87,6 +99,7 @@ absl::StatusOr<WindowIterator::Slot> WindowIterator::Take(IteratorContext& conte
 absl::Status WindowIterator::Fill(IteratorContext& context) {
   for (; num_skipped_ > 0 && !input_is_over_; --num_skipped_) WEIR_RETURN_IF_ERROR(Take(context).status());
   while (!input_is_over_ && static_cast<int64_t>(buffer_.size()) < dataset_->sizes().span()) {
+    WEIR_RETURN_IF_ERROR(MakeRoom(context));
     absl::StatusOr<Slot> slot = Take(context);
     if (!slot.ok()) return slot.status();
     if (!input_is_over_) buffer_.push_back(*std::move(slot));
@@ -121,6 +134,7 @@ absl::StatusOr<bool> WindowIterator::Next(IteratorContext& context, Element* ele
   absl::StatusOr<Element> window = MakeWindow();
   num_skipped_ = std::max<int64_t>(0, sizes.shift - num_held);
   buffer_.erase(buffer_.begin(), buffer_.begin() + std::min(sizes.shift, num_held));
+  rooms_.Free(static_cast<int64_t>(buffer_.size()));
   if (!window.ok()) return window.status();
   *element = *std::move(window);
   return true;
@@ -132,6 +146,7 @@ absl::Status WindowIterator::Restore(IteratorContext& context, PositionReader& p
   WEIR_ASSIGN_OR_RETURN(const int64_t size, position.NextNumber(0, dataset_->sizes().span()));
   buffer_.clear();
   for (int64_t i = 0; i < size; ++i) {
+    WEIR_RETURN_IF_ERROR(MakeRoom(context));
     Slot slot;
     WEIR_RETURN_IF_ERROR(position.NextOutcome(dataset_->input().signature().types, &slot));
     buffer_.push_back(std::move(slot));
@@ -202,7 +217,8 @@ class GroupByWindowIterator final : public IteratorOverInput {
         dataset_(std::move(dataset)),
         key_(std::move(key)),
         reduce_(std::move(reduce)),
-        window_size_(std::move(window_size)) {}
+        window_size_(std::move(window_size)),
+        rooms_(dataset_->input().signature().types.size()) {}
 
   absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override;
   absl::Status Save(IteratorContext& context, PositionWriter& position) override;
@@ -213,10 +229,16 @@ class GroupByWindowIterator final : public IteratorOverInput {
   absl::Status FillGroup(IteratorContext& context);
   absl::StatusOr<bool> Sort(IteratorContext& context, Element element);
   absl::Status Begin(IteratorContext& context, int64_t key);
+  // For one element more in any group. ResourceExhausted when the device has no memory for it.
+  absl::Status MakeRoom(IteratorContext& context) {
+    return rooms_.Hold(num_grouped_ + 1, context.allocator(), "groups");
+  }
 
   const RefPtr<const GroupByWindowDataset> dataset_;
   const PreparedFunction key_, reduce_, window_size_;
   std::map<int64_t, std::vector<Element>> groups_;
+  int64_t num_grouped_ = 0;  // elements of all groups
+  ElementRooms rooms_;       // for these
   std::map<int64_t, int64_t> window_sizes_;
   bool input_is_over_ = false;
   int64_t current_key_ = 0;
@@ -240,7 +262,9 @@ absl::StatusOr<bool> GroupByWindowIterator::Next(IteratorContext& context, Eleme
       WEIR_ASSIGN_OR_RETURN(const bool has_element, current_->Next(below, element));
       if (has_element) return true;
       current_ = nullptr;
+      num_grouped_ -= static_cast<int64_t>(groups_[current_key_].size());
       groups_.erase(current_key_);
+      rooms_.Free(num_grouped_);
     }
     WEIR_RETURN_IF_ERROR(FillGroup(context));
     if (current_ == nullptr) return false;
@@ -250,6 +274,7 @@ absl::StatusOr<bool> GroupByWindowIterator::Next(IteratorContext& context, Eleme
 absl::Status GroupByWindowIterator::FillGroup(IteratorContext& context) {
   while (!input_is_over_) {
     if (context.cancellation.is_cancelled()) return context.cancellation.reason();
+    WEIR_RETURN_IF_ERROR(MakeRoom(context));
     Element element;
     WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, &element));
     input_is_over_ = !has_element;
@@ -275,6 +300,7 @@ absl::StatusOr<bool> GroupByWindowIterator::Sort(IteratorContext& context, Eleme
   }
   std::vector<Element>& group = groups_[key];
   group.push_back(std::move(element));
+  ++num_grouped_;
   if (static_cast<int64_t>(group.size()) < window_sizes_[key]) return false;
   WEIR_RETURN_IF_ERROR(Begin(context, key));
   return true;
@@ -326,8 +352,10 @@ absl::Status GroupByWindowIterator::Restore(IteratorContext& context, PositionRe
     WEIR_ASSIGN_OR_RETURN(const int64_t key, position.NextNumber());
     WEIR_ASSIGN_OR_RETURN(const int64_t size, position.NextNumber(0, INT64_MAX));
     for (int64_t k = 0; k < size; ++k) {
+      WEIR_RETURN_IF_ERROR(MakeRoom(context));
       WEIR_ASSIGN_OR_RETURN(Element element, position.NextElement(dataset_->input().signature().types));
       groups_[key].push_back(std::move(element));
+      ++num_grouped_;
     }
   }
   WEIR_ASSIGN_OR_RETURN(const bool has_current, position.NextNumber(0, 1));

@@ -14,6 +14,7 @@
 #include "kernels/cpu/data/over_input.h"
 #include "kernels/cpu/data/random_numbers.h"
 #include "kernels/cpu/data/repeated.h"
+#include "kernels/cpu/data_flow/element_rooms.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
 
@@ -30,12 +31,16 @@ class ShuffleIterator final : public IteratorOverInput {
   absl::Status Restore(IteratorContext& context, PositionReader& position) override;
 
  private:
+  // For one element more. ResourceExhausted when the device has no memory for it.
+  absl::Status MakeRoom(IteratorContext& context);
+
   const RefPtr<const ShuffleDataset> dataset_;
   IteratorSeeds::Pair seeds_;
   RandomNumbers numbers_;
   bool input_is_over_ = false;
   // The elements, the oldest first. A deque stands for TensorFlow's ring: position 0 is its start.
   std::deque<Element> buffer_;
+  ElementRooms rooms_;  // for these
 };
 
 class ShuffleDataset final : public DatasetOverInput<ShuffleDataset, ShuffleIterator> {
@@ -58,11 +63,13 @@ ShuffleIterator::ShuffleIterator(RefPtr<const ShuffleDataset> dataset, IteratorP
     : IteratorOverInput(std::move(input)),
       dataset_(std::move(dataset)),
       seeds_(dataset_->seeds().Next()),
-      numbers_(seeds_.first, seeds_.second) {}
+      numbers_(seeds_.first, seeds_.second),
+      rooms_(dataset_->signature().types.size()) {}
 
 absl::StatusOr<bool> ShuffleIterator::Next(IteratorContext& context, Element* element) {
   while (!input_is_over_ && static_cast<int64_t>(buffer_.size()) < dataset_->buffer_size()) {
     if (context.cancellation.is_cancelled()) return context.cancellation.reason();
+    WEIR_RETURN_IF_ERROR(MakeRoom(context));
     Element next;
     WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, &next));
     input_is_over_ = !has_element;
@@ -73,7 +80,12 @@ absl::StatusOr<bool> ShuffleIterator::Next(IteratorContext& context, Element* el
   *element = std::move(buffer_[drawn]);
   std::swap(buffer_[drawn], buffer_.front());
   buffer_.pop_front();
+  rooms_.Free(static_cast<int64_t>(buffer_.size()));
   return true;
+}
+
+absl::Status ShuffleIterator::MakeRoom(IteratorContext& context) {
+  return rooms_.Hold(static_cast<int64_t>(buffer_.size()) + 1, context.allocator(), "a shuffle's buffer");
 }
 
 absl::Status ShuffleIterator::Save(IteratorContext& context, PositionWriter& position) {
@@ -102,6 +114,7 @@ absl::Status ShuffleIterator::Restore(IteratorContext& context, PositionReader& 
   buffer_.clear();
   for (int64_t i = 0; i < size; ++i) {
     WEIR_ASSIGN_OR_RETURN(Element element, position.NextElement(dataset_->signature().types));
+    WEIR_RETURN_IF_ERROR(MakeRoom(context));
     buffer_.push_back(std::move(element));
   }
   return IteratorOverInput::Restore(context, position);

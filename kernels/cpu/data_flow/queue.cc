@@ -15,14 +15,6 @@ namespace {
 
 constexpr int64_t kUnbounded = std::numeric_limits<int32_t>::max();
 
-// Fewer elements take little beside their tensors.
-constexpr int64_t kElementsOfRoom = 64;
-
-size_t BytesOfRoom(size_t num_components) {
-  constexpr size_t kBytesOfBuffer = 64;
-  return kElementsOfRoom * (sizeof(QueueElement) + num_components * (sizeof(Tensor) + kBytesOfBuffer));
-}
-
 constexpr char kPadding[] = "PaddingFIFOQueue";
 constexpr char kShuffled[] = "RandomShuffleQueue";
 constexpr char kPriority[] = "PriorityQueue";
@@ -108,7 +100,8 @@ absl::Status Queue::EndOf(const Attempt& attempt, const absl::Status& reason) {
       absl::StrCat(attempt.is_dequeue() ? "dequeue" : "enqueue", " was cancelled: ", reason.message()));
 }
 
-Queue::Queue(QueueSpec spec) : spec_(std::move(spec)), elements_(OrderOf(spec_)) {}
+Queue::Queue(QueueSpec spec)
+    : spec_(std::move(spec)), elements_(OrderOf(spec_)), rooms_(spec_.types.size()) {}
 
 absl::StatusOr<RefPtr<Queue>> Queue::Create(QueueSpec spec) {
   if (spec.capacity < 0) spec.capacity = kUnbounded;
@@ -303,20 +296,7 @@ absl::Status Queue::AddSlice(Attempt& attempt) {
 }
 
 absl::Status Queue::MakeRoom(Allocator& allocator) {
-  const auto needed = static_cast<size_t>((elements_->size() + 1) / kElementsOfRoom);
-  // One more stays: a queue may go up and down at the border.
-  if (rooms_.size() > needed + 1) rooms_.resize(needed + 1);
-  while (rooms_.size() < needed) {
-    const size_t num_bytes = BytesOfRoom(spec_.types.size());
-    RefPtr<Buffer> room = allocator.Allocate(num_bytes);
-    if (!room) {
-      return absl::ResourceExhaustedError(absl::StrCat("out of memory for ", kElementsOfRoom,
-                                                       " more elements of ", spec_.kind, " '", spec_.name,
-                                                       "', which take ", num_bytes, " bytes"));
-    }
-    rooms_.push_back(std::move(room));
-  }
-  return absl::OkStatus();
+  return rooms_.Hold(num_held() + 1, allocator, absl::StrCat(spec_.kind, " '", spec_.name, "'"));
 }
 
 // How many elements are there before a dequeue takes the first. A batch by priority waits for all of its
@@ -344,21 +324,23 @@ Queue::Progress Queue::TryDequeue(Attempt& attempt) {
   Progress progress = Progress::kNone;
   for (; available > 0 && attempt.num_missing() > 0; --available) {
     attempt.taken.push_back(elements_->Take());
+    ++num_taken_;
     progress = Progress::kSome;
   }
-  rooms_.resize(std::min(rooms_.size(), static_cast<size_t>(elements_->size() / kElementsOfRoom + 1)));
   if (attempt.num_missing() > 0) return progress;
   Deliver(attempt);
+  rooms_.Free(num_held());
   return Progress::kOver;
 }
 
 void Queue::Deliver(Attempt& attempt) {
   if (attempt.kind == Attempt::Kind::kDequeue) {
     attempt.result = std::move(attempt.taken[0]);
-    return;
+  } else {
+    attempt.result = BatchOf(attempt);
+    if (!attempt.result.ok()) return PutBack(attempt);
   }
-  attempt.result = BatchOf(attempt);
-  if (!attempt.result.ok()) PutBack(attempt);
+  num_taken_ -= static_cast<int64_t>(attempt.taken.size());
 }
 
 absl::StatusOr<std::vector<Tensor>> Queue::BatchOf(const Attempt& attempt) const {
@@ -372,7 +354,10 @@ absl::StatusOr<std::vector<Tensor>> Queue::BatchOf(const Attempt& attempt) const
   return batch;
 }
 
-void Queue::PutBack(Attempt& attempt) { elements_->PutBack(std::exchange(attempt.taken, {})); }
+void Queue::PutBack(Attempt& attempt) {
+  num_taken_ -= static_cast<int64_t>(attempt.taken.size());
+  elements_->PutBack(std::exchange(attempt.taken, {}));
+}
 
 // Runs on the cancelling thread, which may be cancelling other operations on this queue as well. It must not
 // complete those of other steps: it would wait for their callbacks, and one of them perhaps for this one.

@@ -38,12 +38,12 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/allocator.h"
-#include "graph/types/buffer.h"
 #include "graph/types/ref_counted.h"
 #include "graph/types/resource_handle.h"
 #include "graph/types/shape.h"
 #include "graph/types/tensor.h"
 #include "kernels/cancellation.h"
+#include "kernels/cpu/data_flow/element_rooms.h"
 #include "kernels/cpu/data_flow/queue_order.h"
 #include "kernels/thread_pool.h"
 #include "kernels/threads.h"
@@ -119,7 +119,9 @@ class Queue final : public Resource {
   bool ServeLine(Line& line, std::vector<AttemptRef>* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Progress TryEnqueue(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AddSlice(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Counts what one element more takes. ResourceExhausted when the device has no memory for it.
+  // Those that are here, and those that a dequeue has taken which waits for more.
+  int64_t num_held() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return elements_->size() + num_taken_; }
+  // For one element more. ResourceExhausted when the device has no memory for it.
   absl::Status MakeRoom(Allocator& allocator) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t NeededBy(const Attempt& attempt) const;
   Progress TryDequeue(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -135,8 +137,8 @@ class Queue final : public Resource {
   const QueueSpec spec_;
   mutable absl::Mutex mutex_;
   const std::unique_ptr<QueueOrder> elements_ ABSL_PT_GUARDED_BY(mutex_);
-  // One for each kElementsOfRoom elements that are there. Nothing is in it.
-  std::vector<RefPtr<Buffer>> rooms_ ABSL_GUARDED_BY(mutex_);
+  int64_t num_taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  ElementRooms rooms_ ABSL_GUARDED_BY(mutex_);  // for all that are held
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   Line enqueues_ ABSL_GUARDED_BY(mutex_);  // and closes that wait for them
   Line dequeues_ ABSL_GUARDED_BY(mutex_);

@@ -97,5 +97,35 @@ TEST(QueueBoundsTest, ElementsCountOnTheDevice) {
   EXPECT_EQ(device->host_allocator().num_bytes_in_use(), 0);
 }
 
+TEST(QueueBoundsTest, ElementsOfADequeueThatWaitsForMoreCountOnTheDevice) {
+  ThreadPool pool(1);
+  const std::unique_ptr<Device> device = MakeCpuDevice("localhost", 0, 0, pool, /*memory_limit=*/1'000'000);
+  Cancellation cancellation, of_dequeue;
+  const Queue::Caller caller = {cancellation, device->host_allocator(), pool};
+  const Queue::Caller waiting = {of_dequeue, device->host_allocator(), pool};
+  const RefPtr<Queue> queue = *Queue::Create(
+      {.kind = "FIFOQueue", .name = "q", .types = {DType::kInt32}, .shapes = {PartialShape({0})}});
+  absl::Status status, dequeued;
+  queue->DequeueMany(waiting, 1'000'000, false,
+                     [&](const absl::StatusOr<std::vector<Tensor>>& result) { dequeued = result.status(); });
+  int num_batches = 0;
+  const auto done = [&](const absl::StatusOr<std::vector<Tensor>>& result) { status = result.status(); };
+  while (status.ok() && num_batches < 100) {
+    queue->EnqueueMany(caller, {Tensor(DType::kInt32, Shape({1000, 0}))}, done);
+    ++num_batches;
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_GT(num_batches, 1);
+  EXPECT_EQ(queue->size(), 0);
+  of_dequeue.Cancel(absl::CancelledError("the test"));
+  EXPECT_EQ(dequeued.code(), absl::StatusCode::kCancelled);
+  const int64_t size = queue->size();
+  EXPECT_GT(size, 1000);
+  queue->DequeueMany(caller, size, false, done);
+  EXPECT_EQ(status, absl::OkStatus());
+  queue->EnqueueMany(caller, {Tensor(DType::kInt32, Shape({1000, 0}))}, done);
+  EXPECT_EQ(status, absl::OkStatus());
+}
+
 }  // namespace
 }  // namespace weir
