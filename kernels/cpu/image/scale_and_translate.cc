@@ -106,6 +106,7 @@ absl::StatusOr<Spans> SpansOf(KernelContext& context, const SamplingKernel& kern
   std::fill(starts.begin(), starts.end(), 0);
   std::fill(weights.begin(), weights.end(), 0.0f);
   for (int64_t i = 0; i < axis.resized; ++i) {
+    if (context.cancellation().is_cancelled()) return context.cancellation().reason();
     const float sample = (static_cast<float>(i) + 0.5f) * inverse + shift;
     if (!(sample >= 0 && sample <= static_cast<float>(axis.original))) continue;  // nothing is there
     const int64_t last = axis.original - 1;

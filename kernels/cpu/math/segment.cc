@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/strided_copy.h"
@@ -176,18 +177,22 @@ absl::StatusOr<int64_t> CountSortedSegments(const Tensor& ids) {
   return last + 1;
 }
 
-// Combines `count` rows, the k-th of which is row(k), into `output`. 16-bit floats are combined in single
-// precision and rounded once.
+// The same few rows may be named very often: who computes looks after so many whether the step is wanted.
+constexpr int64_t kRowsBetweenQuestions = 4096;
+
+// Combines `count` rows, the k-th of which is row(k), into `output`, while the step is wanted. 16-bit floats
+// are combined in single precision and rounded once.
 template <typename T, typename Reduction, typename Row>
-void CombineRows(int64_t count, int64_t size, const Row& row, T* output) {
+void CombineRows(const Cancellation& cancellation, int64_t count, int64_t size, const Row& row, T* output) {
   using C = ComputeType<T>;
   constexpr int64_t kBlock = 64;  // columns at a time
   C block[kBlock];
-  for (int64_t begin = 0; begin < size; begin += kBlock) {
+  for (int64_t begin = 0; begin < size && !cancellation.is_cancelled(); begin += kBlock) {
     const int64_t columns = std::min(kBlock, size - begin);
     const T* first = row(0) + begin;
     for (int64_t j = 0; j < columns; ++j) block[j] = C(first[j]);
     for (int64_t k = 1; k < count; ++k) {
+      if (k % kRowsBetweenQuestions == 0 && cancellation.is_cancelled()) return;
       const T* next = row(k) + begin;
       for (int64_t j = 0; j < columns; ++j) block[j] = Reduction::template Combine<C>(block[j], C(next[j]));
     }
@@ -242,10 +247,11 @@ absl::Status ReduceSorted(KernelContext& context) {
         const int64_t at = is_sparse ? IntegerAt(context.input(1), first + k) : first + k;
         return from + at * rows.size;
       };
-      CombineRows<T, Reduction>(begins[segment + 1] - first, rows.size, row,
+      CombineRows<T, Reduction>(context.cancellation(), begins[segment + 1] - first, rows.size, row,
                                 to + IntegerAt(ids, first) * rows.size);
     }
   });
+  if (context.cancellation().is_cancelled()) return context.cancellation().reason();
   return absl::OkStatus();
 }
 
@@ -278,6 +284,7 @@ absl::Status AddGradientRows(KernelContext& context, int64_t num_rows, const Row
   WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput(context, *output));
   ClearElements(wide, 0, wide.num_elements());
   for (int64_t i = 0; i < ids.num_elements(); ++i) {
+    if (context.cancellation().is_cancelled()) return context.cancellation().reason();
     const int64_t segment = IntegerAt(ids, i);
     const T* const from = grad.flat<T>().data() + segment * rows.size;
     C* const to = wide.flat<C>().data() + row_of(i) * rows.size;

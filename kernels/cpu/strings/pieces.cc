@@ -115,6 +115,7 @@ class SplitStrings : public Kernel {
     explicit Pieces(KernelContext& context) : budget_(context) {}
 
     void push_back(absl::string_view piece) {
+      if (!status_.ok()) return;
       constexpr size_t kMany = 1 << 16;
       if (pieces_.size() % kMany == kMany - 1) {
         status_.Update(budget_.Take(static_cast<int64_t>(kMany * sizeof(absl::string_view))));

@@ -159,6 +159,28 @@ TEST(CancelledSteps, SolveNoMoreRowsOfBands) {
             absl::CancelledError("enough"));
 }
 
+// The same row as often as one likes: a day of sums into one row.
+TEST(CancelledSteps, AddNoMoreRowsToASegment) {
+  TestHost host({RegisterMathKernels});
+  const int64_t columns = 1'000'000, times = 1'000'000;
+  Tensor row(DType::kFloat32, Shape({1, columns})), zeros(DType::kInt32, Shape({times}));
+  std::fill(row.flat<float>().begin(), row.flat<float>().end(), 1.0f);
+  std::fill(zeros.flat<int32_t>().begin(), zeros.flat<int32_t>().end(), 0);
+  const auto status = [&](const char* op, std::vector<Tensor> inputs) {
+    Cancellation cancellation;
+    const Canceller canceller(cancellation);
+    std::vector<DType> types;
+    for (const Tensor& input : inputs) types.push_back(input.dtype());
+    return KernelUnderTest(host, op, types).Run(inputs, &cancellation).status();
+  };
+  const Tensor one = Tensor::Scalar<int32_t>(1);
+  EXPECT_EQ(status("SparseSegmentSum", {row, zeros, zeros}).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(status("SparseSegmentMeanWithNumSegments", {row, zeros, zeros, one}).code(),
+            absl::StatusCode::kCancelled);
+  EXPECT_EQ(status("SparseSegmentSumGrad", {row, zeros, zeros, one}).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(status("SparseSegmentSumGradV2", {row, zeros, zeros, one}).code(), absl::StatusCode::kCancelled);
+}
+
 // One matrix took minutes, which nobody could end.
 TEST(CancelledSteps, DecomposeAndSolveNoMoreOfOneMatrix) {
   TestHost host({RegisterMathKernels});
