@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "graph/nesting.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -41,21 +42,22 @@ bool IsUpdate(const Node& node) {
                      [&](absl::string_view prefix) { return absl::StartsWith(node.op_name(), prefix); });
 }
 
-// Nodes that a step may leave out: they follow a Switch whose branches no Merge has brought together yet, or
-// are in a loop or behind one.
-absl::StatusOr<absl::flat_hash_set<const Node*>> MayBeDead(const Graph& graph) {
-  absl::flat_hash_set<const Node*> dead;
-  std::vector<int> num_conditions(graph.num_nodes());  // that a node is in, by its id
+// Nodes that a step may leave out, or run more than once.
+absl::StatusOr<absl::flat_hash_set<const Node*>> InBranchesAndLoops(const Graph& graph) {
+  absl::flat_hash_set<const Node*> nested;
+  std::vector<Nesting> nestings(graph.num_nodes());  // by the node's id
   WEIR_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph.TopologicalOrder());
   for (const Node* node : order) {
-    int& count = num_conditions[node->id()];
-    for (const Output& input : node->inputs()) count = std::max(count, num_conditions[input.node->id()]);
-    for (const Node* before : node->control_inputs()) count = std::max(count, num_conditions[before->id()]);
-    if (node->op_name() == "Switch" || node->op_name() == "Enter") ++count;
-    if (node->op_name() == "Merge") count = std::max(count - 1, 0);
-    if (count > 0) dead.insert(node);
+    Nesting& nesting = nestings[node->id()];
+    const auto follow = [&](const Node& producer) {
+      nesting.Follow(producer.op_name(), nestings[producer.id()]);
+    };
+    for (const Output& input : node->inputs()) follow(*input.node);
+    for (const Node* before : node->control_inputs()) follow(*before);
+    nesting.Apply(node->op_name());
+    if (!nesting.IsInNone()) nested.insert(node);
   }
-  return dead;
+  return nested;
 }
 
 }  // namespace
@@ -73,11 +75,11 @@ absl::Status ReadFetchedReferencesLast(const Graph& graph, Graph& pruned) {
     for (const Output& input : node->inputs()) reads.erase(input.node);
   }
   if (reads.empty()) return absl::OkStatus();
-  WEIR_ASSIGN_OR_RETURN(const absl::flat_hash_set<const Node*> may_be_dead, MayBeDead(pruned));
+  WEIR_ASSIGN_OR_RETURN(const absl::flat_hash_set<const Node*> nested, InBranchesAndLoops(pruned));
   absl::flat_hash_map<Output, std::vector<Node*>> updates_of;  // by the variable's handle
   for (const Node* read : reads) updates_of.try_emplace(read->input(0));
   for (const auto& node : pruned.nodes()) {
-    if (!IsUpdate(*node) || may_be_dead.contains(node.get())) continue;
+    if (!IsUpdate(*node) || nested.contains(node.get())) continue;
     for (const Output& input : node->inputs()) {
       if (const auto known = updates_of.find(input); known != updates_of.end()) {
         known->second.push_back(node.get());

@@ -12,6 +12,7 @@
 #include "graph/interchange/function_call_ops.h"
 #include "graph/interchange/function_effects.h"
 #include "graph/interchange/input_name.h"
+#include "graph/nesting.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
@@ -338,9 +339,10 @@ class Instantiation {
       body_.has_effects = body_.has_effects || library_.HasEffects(node.op());
     }
     if (!effects.empty()) return absl::OkStatus();
-    const std::vector<Place> places = Places();
+    const std::vector<Nesting> nestings = Nestings();
     for (int i = 0; i < nodes.size(); ++i) {
-      if (places[i].IsTop() && library_.HasEffects(nodes[i].op())) body_.stateful.push_back(nodes[i].name());
+      if (nestings[i].IsInNone() && library_.HasEffects(nodes[i].op()))
+        body_.stateful.push_back(nodes[i].name());
     }
     return absl::OkStatus();
   }
@@ -352,35 +354,17 @@ class Instantiation {
     ReachFromEffects(library_, body_.nodes, &body_.after_effects);
   }
 
-  // How many conditions and loops of the body a node is in.
-  struct Place {
-    int conditions = 0;
-    int loops = 0;
-
-    bool IsTop() const { return conditions <= 0 && loops <= 0; }
-  };
-
-  std::vector<Place> Places() const {
-    std::vector<Place> places(inputs_.size());
+  std::vector<Nesting> Nestings() const {
+    std::vector<Nesting> nestings(inputs_.size());
     for (const int position : order_) {
-      Place& place = places[position];
-      bool is_loop = false;
       for (const absl::string_view input : inputs_[position]) {
         const auto source = positions_.find(InputNode(input));
         if (source == positions_.end()) continue;  // an argument
-        const std::string& op = function_.node_def(source->second).op();
-        is_loop = is_loop || absl::EndsWith(op, "Enter") || absl::EndsWith(op, "NextIteration");
-        place.conditions = std::max(place.conditions, places[source->second].conditions);
-        place.loops = std::max(place.loops, places[source->second].loops);
+        nestings[position].Follow(function_.node_def(source->second).op(), nestings[source->second]);
       }
-      // An iteration is one more condition: its Switch begins it, Exit leaves it.
-      const absl::string_view op = function_.node_def(position).op();
-      if (absl::EndsWith(op, "Switch")) ++place.conditions;
-      if (absl::EndsWith(op, "Enter")) ++place.loops;
-      if (absl::EndsWith(op, "Exit")) --place.loops;
-      if (absl::EndsWith(op, "Exit") || (absl::EndsWith(op, "Merge") && !is_loop)) --place.conditions;
+      nestings[position].Apply(function_.node_def(position).op());
     }
-    return places;
+    return nestings;
   }
 
   // A loop may be closed by an edge from NextIteration to Merge.
