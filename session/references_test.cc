@@ -359,6 +359,59 @@ TEST_F(ReferencesTest, HandlesThatWereReferencesArePassedOn) {
   EXPECT_EQ(session_->Run({}, {"size:0"}).value()[0].scalar<int32_t>(), 1);
 }
 
+// A string is no handle, though references to strings were handles.
+TEST_F(ReferencesTest, AStringVariableIsReadAndSetByLaterNodes) {
+  const std::string text = "attr { key: 'T' value { type: DT_STRING } } ";
+  const auto constant = [](const std::string& name, const std::string& type, const std::string& value) {
+    return Node(name, "Const", {},
+                "attr { key: 'dtype' value { type: " + type +
+                    " } } attr { key: 'value' value { tensor { dtype: " + type + " tensor_shape {} " + value +
+                    " } } }");
+  };
+  Import(Node("v", "VariableV2", {},
+              "attr { key: 'dtype' value { type: DT_STRING } } attr { key: 'shape' value { shape {} } }") +
+         constant("a", "DT_STRING", "string_val: 'a'") + constant("b", "DT_STRING", "string_val: 'b'") +
+         constant("yes", "DT_BOOL", "bool_val: true") + Node("init", "Assign", {"v", "a"}, text));
+  Run("init");
+  ImportMore(Node("read", "Identity", {"v"}, text) + Node("switch", "RefSwitch", {"v", "yes"}, text) +
+             Node("set", "Assign", {"switch:1", "b"}, text));
+  const auto read = [&] { return session_->Run({}, {"read:0"}).value()[0].scalar<std::string>(); };
+  EXPECT_EQ(read(), "a");
+  Run("set");
+  EXPECT_EQ(read(), "b");
+}
+
+// They have no successors whose handles are resources.
+TEST_F(ReferencesTest, HandlesOfBarriersAndAccumulatorsArePassedOn) {
+  const std::string text = "attr { key: 'T' value { type: DT_STRING } } ";
+  const std::string frame = text +
+                            "attr { key: 'frame_name' value { s: 'f' } } "
+                            "attr { key: 'is_constant' value { b: true } } ";
+  const std::string number = "attr { key: 'T' value { type: DT_INT32 } } ";
+  const auto expect_passed_on = [&](const std::string& made, const std::string& count) {
+    session_ = nullptr;
+    Import(made +
+           Node("truth", "Const", {},
+                "attr { key: 'dtype' value { type: DT_BOOL } } attr { key: 'value' value { tensor { dtype: "
+                "DT_BOOL tensor_shape {} bool_val: true } } }") +
+           Node("switch", "RefSwitch", {"made", "truth"}, text) +
+           Node("same", "RefIdentity", {"switch:1"}, text) + Node("enter", "RefEnter", {"same"}, frame) +
+           Node("count", count, {"enter"}, "") + Node("exit", "Exit", {"count"}, number));
+    EXPECT_EQ(session_->Run({}, {"exit:0"}).value()[0].scalar<int32_t>(), 0);
+    ImportMore(Node("later", "RefIdentity", {"made"}, text) + Node("again", "RefIdentity", {"later"}, text) +
+               Node("count_later", count, {"again"}, ""));
+    EXPECT_EQ(session_->Run({}, {"count_later:0"}).value()[0].scalar<int32_t>(), 0);
+  };
+  expect_passed_on(Node("made", "Barrier", {},
+                        "attr { key: 'component_types' value { list { type: DT_FLOAT } } } "
+                        "attr { key: 'shapes' value { list { shape {} } } }"),
+                   "BarrierReadySize");
+  expect_passed_on(
+      Node("made", "ConditionalAccumulator", {},
+           "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'shape' value { shape {} } }"),
+      "AccumulatorNumAccumulated");
+}
+
 // How much it holds is known where it is.
 TEST_F(ReferencesTest, AStackMayBeInALoop) {
   const std::string elements = "attr { key: 'elem_type' value { type: DT_FLOAT } }";
@@ -386,6 +439,26 @@ TEST_F(ReferencesTest, HandlesThatAreReferencesBecomeResources) {
   EXPECT_EQ(session_->Run({}, {"size:0"}).value()[0].scalar<int32_t>(), 1);
   EXPECT_EQ(Fetch("get:0").value(), 2);
   EXPECT_EQ(Fetch("pop:0").value(), 2);
+}
+
+// tests/interop has loops in conditionals and conditionals in loops.
+TEST_F(ReferencesTest, AFetchedReferenceHasAnUpdateBehindALoop) {
+  const std::string frame = std::string(kFloat) + " attr { key: 'frame_name' value { s: 'f' } }";
+  const std::string two = std::string(kFloat) + " attr { key: 'N' value { i: 2 } }";
+  Import(Variable("v") + Constant("zero", 0) + Constant("one", 1) + Constant("limit", 50) +
+         Node("init", "Assign", {"v", "zero"}) + Node("enter", "Enter", {"zero"}, frame) +
+         Node("enter_one", "Enter", {"one"}, frame + " attr { key: 'is_constant' value { b: true } }") +
+         Node("enter_limit", "Enter", {"limit"}, frame + " attr { key: 'is_constant' value { b: true } }") +
+         Node("merge", "Merge", {"enter", "next"}, two) + Node("less", "Less", {"merge", "enter_limit"}) +
+         Node("condition", "LoopCond", {"less"}, "") + Node("switch", "Switch", {"merge", "condition"}) +
+         Node("sum", "AddV2", {"switch:1", "enter_one"}) + Node("next", "NextIteration", {"sum"}) +
+         Node("exit", "Exit", {"switch"}) + Node("add", "AssignAdd", {"v", "exit"}));
+  Run("init");
+  for (int i = 1; i <= 20; ++i) {
+    const auto values = session_->Run({}, {"v:0"}, {"add"});
+    ASSERT_TRUE(values.ok()) << values.status();
+    EXPECT_EQ((*values)[0].scalar<float>(), 50 * i);
+  }
 }
 
 // The inner Merge brings the inner branches together: what follows it is in the outer branch all the same.

@@ -24,4 +24,8 @@ std::string SuccessorOfOldHandle(absl::string_view op) {
   return kOps->contains(op) ? absl::StrCat(op, "V2") : "";
 }
 
+bool MakesStringHandle(absl::string_view op) {
+  return op == "Barrier" || op == "ConditionalAccumulator" || op == "SparseConditionalAccumulator";
+}
+
 }  // namespace weir

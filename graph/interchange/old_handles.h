@@ -15,4 +15,7 @@ namespace weir {
 // Empty for any other op.
 std::string SuccessorOfOldHandle(absl::string_view op);
 
+// Whether the op makes such a handle and has no successor.
+bool MakesStringHandle(absl::string_view op);
+
 }  // namespace weir

@@ -27,12 +27,15 @@ absl::string_view PassingOp(absl::string_view op) {
 // Whether a node with that op gives the value of that input.
 bool PassesOn(absl::string_view op, int input) { return input == 0 || op == "Merge"; }
 
-// Whether the node makes an old handle, and is imported as what makes a resource.
-bool MakesHandle(const OpRegistry& ops, const NodeDef& node) {
-  if (ops.Find(node.op()) != nullptr) return false;  // a registry that has the op uses it as it is
+// The type of the handle that the node makes when it is imported; kInvalid when it makes none.
+DType TypeOfMadeHandle(const OpRegistry& ops, const NodeDef& node) {
+  // A registry that has the op uses it as it is.
+  if (ops.Find(node.op()) != nullptr) return MakesStringHandle(node.op()) ? DType::kString : DType::kInvalid;
   const std::string successor = SuccessorOfOldHandle(node.op());
   const Op* const op = successor.empty() ? nullptr : ops.Find(successor);
-  return op != nullptr && !op->outputs().empty() && op->outputs()[0].dtype == DType::kResource;
+  const bool makes_resource =
+      op != nullptr && !op->outputs().empty() && op->outputs()[0].dtype == DType::kResource;
+  return makes_resource ? DType::kResource : DType::kInvalid;
 }
 
 }  // namespace
@@ -40,25 +43,37 @@ bool MakesHandle(const OpRegistry& ops, const NodeDef& node) {
 PassedHandles::PassedHandles(const GraphDef& def, const Graph& graph) : graph_(graph) {
   for (const NodeDef& node : def.node()) {
     names_.insert(node.name());
-    if (MakesHandle(graph.ops(), node)) sources_.insert(node.name());
+    const DType made = TypeOfMadeHandle(graph.ops(), node);
+    if (made != DType::kInvalid) sources_.emplace(node.name(), made);
   }
   Find(def);
 }
 
-bool PassedHandles::IsHandle(const NodeDef& node, const std::string& input) const {
+DType PassedHandles::TypeOf(absl::string_view node) const {
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? DType::kInvalid : found->second;
+}
+
+DType PassedHandles::TypeOfHandle(const NodeDef& node, const std::string& input) const {
   const absl::StatusOr<InputName> name = ParseInputName(input);
-  if (!name.ok() || name->is_control) return false;
+  if (!name.ok() || name->is_control) return DType::kInvalid;
   if (names_.contains(name->node)) {
-    const bool is_known = sources_.contains(name->node) || nodes_.contains(name->node);
-    return is_known && (name->output == 0 || (name->output == 1 && forks_.contains(name->node)));
+    if (name->output != 0 && (name->output != 1 || !forks_.contains(name->node))) return DType::kInvalid;
+    const auto source = sources_.find(name->node);
+    return source != sources_.end() ? source->second : TypeOf(name->node);
   }
   // Of what was imported before. A node that says itself that it passes a resource on is none of these.
   const auto type = node.attr().find("T");
   const bool is_string =
       type != node.attr().end() && type->second.type() % 100 == tensorflow::DT_STRING;  // or its reference
-  const Node* const producer = is_string ? graph_.FindNode(name->node) : nullptr;
-  return producer != nullptr && name->output < producer->num_outputs() &&
-         producer->output_type(name->output) == DType::kResource;
+  Node* const producer = is_string ? graph_.FindNode(name->node) : nullptr;
+  if (producer == nullptr || name->output >= producer->num_outputs()) return DType::kInvalid;
+  // A variable's handle stands for a reference that can be read; an old handle is all that there is.
+  if (graph_.StandIn({producer, name->output})) return DType::kInvalid;
+  const DType given = producer->output_type(name->output);
+  const bool is_handle =
+      given == DType::kResource || (given == DType::kString && absl::StartsWith(node.op(), "Ref"));
+  return is_handle ? given : DType::kInvalid;
 }
 
 void PassedHandles::Find(const GraphDef& def) {
@@ -78,12 +93,12 @@ void PassedHandles::Find(const GraphDef& def) {
     open.pop_back();
     const absl::string_view op = PassingOp(node.op());
     if (nodes_.contains(node.name())) continue;
-    bool passes = false;
-    for (int i = 0; i < node.input_size() && !passes; ++i) {
-      passes = PassesOn(op, i) && IsHandle(node, node.input(i));
+    DType passed = DType::kInvalid;
+    for (int i = 0; i < node.input_size() && passed == DType::kInvalid; ++i) {
+      if (PassesOn(op, i)) passed = TypeOfHandle(node, node.input(i));
     }
-    if (!passes) continue;
-    nodes_.insert(node.name());
+    if (passed == DType::kInvalid) continue;
+    nodes_.emplace(node.name(), passed);
     if (op == "Switch") forks_.insert(node.name());
     const auto found = consumers.find(node.name());
     if (found != consumers.end()) open.insert(open.end(), found->second.begin(), found->second.end());
@@ -95,7 +110,8 @@ bool PassedHandles::Lower(const NodeDef& node, NodeDef* lowered) const {
   if (graph_.ops().Find(op) == nullptr) return false;
   *lowered = node;
   lowered->set_op(std::string(op));
-  (*lowered->mutable_attr())["T"].set_type(tensorflow::DT_RESOURCE);
+  const bool is_string = TypeOf(node.name()) == DType::kString;
+  (*lowered->mutable_attr())["T"].set_type(is_string ? tensorflow::DT_STRING : tensorflow::DT_RESOURCE);
   return true;
 }
 

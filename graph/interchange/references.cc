@@ -126,6 +126,7 @@ enum class Passage {
   kShaped,  // its output, with another shape of as many elements
   kSwitch,  // that of its outputs which is alive
   kEnter,   // its output in every iteration of a loop
+  kTyped,   // its output, if that has the same type
 };
 
 Passage PassageOf(absl::string_view op) {
@@ -135,15 +136,21 @@ Passage PassageOf(absl::string_view op) {
       {"EnsureShape", Passage::kSame},     {"Reshape", Passage::kShaped},
       {"ExpandDims", Passage::kShaped},    {"Squeeze", Passage::kShaped},
       {"Switch", Passage::kSwitch},        {"Enter", Passage::kEnter},
+      {"Bitcast", Passage::kTyped},        {"Cast", Passage::kTyped},
   };
   const auto found = kByOp->find(op);
   return found == kByOp->end() ? Passage::kNone : found->second;
 }
 
-// An Enter that is not constant leads to a Merge, which passes on what is alive.
 Passage PassageOf(const NodeDef& node) {
   const Passage passage = PassageOf(node.op());
+  if (passage == Passage::kTyped) {
+    const bool is_cast = node.op() == "Cast";
+    const int from = TypeAttr(node, is_cast ? "SrcT" : "T"), to = TypeAttr(node, is_cast ? "DstT" : "type");
+    return from == to ? Passage::kSame : Passage::kNone;
+  }
   if (passage != Passage::kEnter) return passage;
+  // One that is not constant leads to a Merge, which passes on what is alive.
   const auto is_constant = node.attr().find("is_constant");
   return is_constant != node.attr().end() && is_constant->second.b() ? passage : Passage::kNone;
 }
@@ -151,6 +158,9 @@ Passage PassageOf(const NodeDef& node) {
 // Of a graph's node. A later GraphDef has no consumers in loops that are there already.
 Passage PassageOf(const Node& node) {
   const Passage passage = PassageOf(node.op_name());
+  if (passage == Passage::kTyped) {
+    return node.output_type(0) == node.input_type(0) ? Passage::kSame : Passage::kNone;
+  }
   return passage == Passage::kEnter ? Passage::kNone : passage;
 }
 
@@ -646,8 +656,9 @@ int ReferenceLowering::TypeOfSwitch(const std::string& input) const {
   if (const NodeDef* const producer = Find(name->node)) {
     const bool is_ref = producer->op() == "RefSwitch" && RoleOf(graph_.ops(), *producer) == Role::kFlow;
     if (!is_ref && producer->op() != "Switch") return 0;
-    const bool is_handle = is_ref || passed_handles_.Contains(producer->name());
-    return is_handle ? static_cast<int>(tensorflow::DT_RESOURCE) : TypeAttr(*producer, "T");
+    const DType passed = passed_handles_.TypeOf(producer->name());
+    if (passed != DType::kInvalid) return static_cast<int>(passed);
+    return is_ref ? static_cast<int>(tensorflow::DT_RESOURCE) : TypeAttr(*producer, "T");
   }
   const Node* const producer = graph_.FindNode(name->node);
   if (producer == nullptr || producer->op().name() != "Switch" || name->output >= producer->num_outputs()) {
