@@ -1,5 +1,8 @@
 #include "distributed/master/answered_requests.h"
 
+#include <algorithm>
+
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 
 namespace weir {
@@ -21,7 +24,13 @@ absl::StatusOr<Frame> Own(const absl::StatusOr<Frame>& reply) {
 
 }  // namespace
 
-bool AnsweredRequests::Begin(const Key& key, const std::shared_ptr<IncomingCall>& call,
+size_t AnsweredRequests::FingerprintOf(absl::string_view message) {
+  constexpr size_t kLookedAt = 4 << 10;
+  const size_t end = message.size() - std::min(message.size(), kLookedAt);
+  return absl::HashOf(message.size(), message.substr(0, kLookedAt), message.substr(end));
+}
+
+bool AnsweredRequests::Begin(const Key& key, size_t fingerprint, const std::shared_ptr<IncomingCall>& call,
                              const std::shared_ptr<ClientCall>& client) {
   Reply answer, dropped;  // destroyed without the lock
   absl::Status refusal;
@@ -33,8 +42,14 @@ bool AnsweredRequests::Begin(const Key& key, const std::shared_ptr<IncomingCall>
     Request& request = known->second;
     is_first = is_new;
     if (is_first) {
+      request.fingerprint = fingerprint;
       request.client = client;
       dropped = DropLarge(key.session);
+    } else if (request.fingerprint != fingerprint) {
+      refusal =
+          absl::AbortedError(absl::StrCat("The request id ", key.request_id,
+                                          " was received twice, with different requests: each needs an id of "
+                                          "its own"));
     } else if (!request.is_over && request.waiting.size() < kMaxWaiting) {
       request.waiting.push_back(call);
       first = request.client;

@@ -1,5 +1,6 @@
 // What clients have asked of a method under a request id: one that comes again, because a connection broke
-// before its answer, gets the same answer and is not run a second time.
+// before its answer, gets the same answer and is not run a second time. Another request under an id that was
+// used is refused with Aborted; its size, beginning and end tell it apart.
 //
 // A repetition that comes while the first is under way waits for its answer, and the first goes on for it
 // (client_call.h). Small answers are kept for a while: those of the newest kMaxRequests. A large one is kept
@@ -23,6 +24,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/master/client_call.h"
 #include "distributed/peer_limits.h"
@@ -55,9 +57,12 @@ class AnsweredRequests {
 
   explicit AnsweredRequests(TakeRoom take_room) : take_room_(std::move(take_room)) {}
 
+  // Tells the messages of requests apart, in constant time.
+  static size_t FingerprintOf(absl::string_view message);
+
   // True for the first request of that key, which the caller then answers with Answer. Otherwise `call` is
-  // answered here, now or later.
-  bool Begin(const Key& key, const std::shared_ptr<IncomingCall>& call,
+  // answered here, now or later. `fingerprint`: of its message.
+  bool Begin(const Key& key, size_t fingerprint, const std::shared_ptr<IncomingCall>& call,
              const std::shared_ptr<ClientCall>& client);
 
   // The answer of a request that has begun: to `call` and to all repetitions.
@@ -77,6 +82,7 @@ class AnsweredRequests {
   };
   using Reply = std::shared_ptr<const Kept>;
   struct Request {
+    size_t fingerprint = 0;
     Reply answer;  // null: under way, or not kept any more
     bool is_over = false;
     bool is_forgotten = false;           // its session was closed while it was under way

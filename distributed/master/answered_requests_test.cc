@@ -50,7 +50,7 @@ class AnsweredRequestsTest : public testing::Test {
   std::shared_ptr<Call> Begin(const std::string& session, int64_t id) {
     auto call = std::make_shared<Call>();
     const auto client = std::make_shared<ClientCall>(RealEnvironment(), work_, absl::InfiniteFuture());
-    EXPECT_TRUE(answered_.Begin({session, "RunStep", id}, call, client));
+    EXPECT_TRUE(answered_.Begin({session, "RunStep", id}, kFingerprint, call, client));
     return call;
   }
   void Answer(const std::string& session, int64_t id, Call& call, int64_t num_bytes) {
@@ -61,6 +61,7 @@ class AnsweredRequestsTest : public testing::Test {
   }
   int64_t BytesKept() const { return use_.total().bytes; }
 
+  static constexpr size_t kFingerprint = 7;
   static constexpr int64_t kLarge = AnsweredRequests::kSmallBytes * 2;
   NoThreads threads_;
   OpenWork work_{RealEnvironment(), threads_};

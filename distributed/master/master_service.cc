@@ -294,13 +294,15 @@ bool MasterService::Read(Request& request, absl::StatusOr<Call> (*parse)(absl::s
     return false;
   }
   *call = *std::move(read);
+  const size_t fingerprint = AnsweredRequests::FingerprintOf(request.bytes());
   request.call->request() = Frame();
   request.key = {call->session, std::string(request.method()), call->request_id};
-  return call->request_id == 0 || answered_.Begin(request.key, request.call, request.client);
+  return call->request_id == 0 || answered_.Begin(request.key, fingerprint, request.call, request.client);
 }
 
 template <typename Message>
 std::shared_ptr<MasterSession> MasterService::ReadOnce(Request& request, Message* message) {
+  const size_t fingerprint = AnsweredRequests::FingerprintOf(request.bytes());
   const absl::Status read = request.Read(message);
   absl::StatusOr<std::shared_ptr<MasterSession>> session =
       read.ok() ? Find(message->session_handle()) : absl::StatusOr<std::shared_ptr<MasterSession>>(read);
@@ -310,7 +312,7 @@ std::shared_ptr<MasterSession> MasterService::ReadOnce(Request& request, Message
   }
   request.key = {message->session_handle(), std::string(request.method()), message->request_id()};
   const bool is_first =
-      message->request_id() == 0 || answered_.Begin(request.key, request.call, request.client);
+      message->request_id() == 0 || answered_.Begin(request.key, fingerprint, request.call, request.client);
   return is_first ? *std::move(session) : nullptr;
 }
 

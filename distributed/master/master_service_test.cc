@@ -77,6 +77,19 @@ TEST_F(MasterServiceTest, RequestsOfTwoMethodsAreNotTheSame) {
   ASSERT_EQ(ran->fetch_size(), 1);
 }
 
+// It must not get the numbers that another request has asked for.
+TEST_F(MasterServiceTest, AnIdThatWasUsedForAnotherRequestIsRefused) {
+  tensorflow::RunStepRequest step = Step(session_, {"one:0"});
+  step.set_request_id(79);
+  ASSERT_TRUE(client_.Run(step).ok());
+  tensorflow::RunStepRequest other = Step(session_, {"one:0", "one:0"});
+  other.set_request_id(79);
+  const absl::Status refused = client_.Run(other).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(refused.message(), HasSubstr("The request id 79 was received twice, with different requests"));
+  EXPECT_TRUE(client_.Run(step).ok()) << "the first one's answer is still there";
+}
+
 TEST_F(MasterServiceTest, ErrorsStandInTheBodyWhereTheClientWantsThem) {
   tensorflow::RunStepRequest step = Step(session_, {"nowhere:0"});
   const absl::Status status = client_.Run(step).status();
