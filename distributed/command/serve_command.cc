@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/command/flag_parser.h"
+#include "distributed/command/idle_memory.h"
 #include "distributed/command/program_input.h"
 #include "distributed/server.h"
 #include "graph/types/status_macros.h"
@@ -293,6 +294,8 @@ absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
   EndInTime end_in_time(task.task().ToString());  // counts until the server has gone
   StopWaiter stop(signals, end_in_time, values.ends_with_stdin);
   WEIR_RETURN_IF_ERROR(stop.Start());
+  IdleMemory idle_memory(RealEnvironment());
+  WEIR_RETURN_IF_ERROR(idle_memory.Start());
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(task, values.server));
   stop.SetServer(server.get());
   std::printf("%s\n", server->Describe().c_str());

@@ -4,6 +4,7 @@
 // and more are aligned for 2 MiB pages. When too much is idle in the shared stacks, the class that was not
 // asked for the longest loses its buffers first: a program whose shapes change would otherwise keep the old
 // ones and cache no new one.
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
@@ -19,6 +20,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/allocator.h"
+#include "graph/types/freed_memory.h"
 
 namespace weir {
 namespace {
@@ -29,7 +31,8 @@ constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kMinIdleLimit = size_t{1} << 30;
 constexpr size_t kIdleShareOfMachine = 8;
 constexpr size_t kMaxBytes = size_t{1} << 46;  // and never more than the machine has
-constexpr size_t kThreadStackDepth = 32;
+constexpr size_t kMaxThreadStackDepth = 32;
+constexpr size_t kThreadStackBytes = size_t{1} << 20;
 constexpr int kNumClasses = 81;  // up to kMaxBytes
 
 // The system may promise more and end the process when the promise is called in.
@@ -52,6 +55,11 @@ size_t ClassBytes(int size_class) {
   return size_class % 2 == 1 ? power / 4 * 3 : power;
 }
 
+// How many free buffers of a class a thread keeps for itself.
+size_t ThreadStackDepth(size_t class_bytes) {
+  return std::clamp<size_t>(kThreadStackBytes / class_bytes, 2, kMaxThreadStackDepth);
+}
+
 void* AllocateBlock(size_t num_bytes) {
   const bool is_huge = num_bytes >= kHugePageBytes;
   void* block = nullptr;
@@ -68,7 +76,7 @@ class HostBuffer;
 struct ThreadCache {
   struct Stack {
     size_t size = 0;
-    std::array<HostBuffer*, kThreadStackDepth> buffers;
+    std::array<HostBuffer*, kMaxThreadStackDepth> buffers;
   };
   ~ThreadCache();
   std::array<Stack, kNumClasses> stacks;
@@ -81,6 +89,7 @@ class CachingHostAllocator : public Allocator {
 
   void Recycle(HostBuffer* buffer);
   void PushShared(HostBuffer* buffer);
+  void DropIdle();
 
  private:
   struct SharedStack {
@@ -174,7 +183,7 @@ void CachingHostAllocator::Recycle(HostBuffer* buffer) {
   }
   ThreadCache* cache = LocalCache();
   ThreadCache::Stack* stack = cache == nullptr ? nullptr : &cache->stacks[buffer->size_class()];
-  if (stack != nullptr && stack->size < kThreadStackDepth) {
+  if (stack != nullptr && stack->size < ThreadStackDepth(num_bytes)) {
     stack->buffers[stack->size++] = buffer;
   } else {
     PushShared(buffer);
@@ -225,8 +234,24 @@ HostBuffer* CachingHostAllocator::PopLeastRecentlyAsked() {
   return Pop(*oldest);
 }
 
+void CachingHostAllocator::DropIdle() {
+  for (SharedStack& stack : shared_) {
+    std::vector<HostBuffer*> dropped;
+    {
+      absl::MutexLock lock(&stack.mutex);
+      while (HostBuffer* buffer = Pop(stack)) dropped.push_back(buffer);
+    }
+    for (HostBuffer* buffer : dropped) delete buffer;
+  }
+}
+
 }  // namespace
 
 Allocator& HostAllocator() { return TheAllocator(); }
+
+void ReleaseFreedMemory() {
+  TheAllocator().DropIdle();
+  malloc_trim(0);
+}
 
 }  // namespace weir

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "graph/types/device_name.h"
 #include "graph/types/float8.h"
+#include "graph/types/freed_memory.h"
 #include "graph/types/human_bytes.h"
 #include "graph/types/printable_text.h"
 #include "graph/types/tensor.h"
@@ -343,6 +346,30 @@ TEST(HostAllocatorTest, WhatIsIdleHasALimitAndTheSizesAskedForLastStay) {
   const int64_t with_idle = BytesOfAddressSpace();
   const RefPtr<Buffer> again = HostAllocator().Allocate(size_t{128} << 20);
   EXPECT_LE(BytesOfAddressSpace(), with_idle) << "the size asked for last was not kept";
+}
+
+int64_t BytesInMemory() {
+  int64_t pages_of_address_space = 0, pages = 0;
+  std::ifstream("/proc/self/statm") >> pages_of_address_space >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+TEST(HostAllocatorTest, WhatWasFreedGoesBackToTheSystemWhenAskedFor) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have heaps of their own";
+#endif
+  constexpr size_t kBytes = size_t{256} << 20;
+  RefPtr<Buffer> buffer = HostAllocator().Allocate(kBytes);
+  std::memset(buffer->data(), 'x', kBytes);
+  std::vector<std::unique_ptr<std::string>> strings;
+  for (size_t i = 0; i < kBytes / 10'000; ++i) strings.push_back(std::make_unique<std::string>(10'000, 'x'));
+  const std::unique_ptr<std::string> last = std::make_unique<std::string>(100, 'x');  // the heap ends with it
+  strings.clear();
+  buffer = RefPtr<Buffer>();
+  const int64_t kept = BytesInMemory();
+  ReleaseFreedMemory();
+  EXPECT_LT(BytesInMemory(), kept - static_cast<int64_t>(kBytes) * 19 / 10);
+  EXPECT_EQ(*last, std::string(100, 'x'));
 }
 
 TEST(DeviceNameTest, ParsesWholePartialAndShortForms) {
