@@ -8,9 +8,11 @@
 #include <memory>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "kernels/environment.h"
 #include "kernels/notice.h"
 #include "kernels/process_clock.h"
 #include "kernels/system_thread.h"
@@ -56,8 +58,9 @@ absl::StatusOr<HostAddresses> AskSystem(const std::string& host) {
 
 // What the asking thread and the one that looks up share.
 struct Lookup {
-  absl::Notification done;
-  absl::StatusOr<HostAddresses> result = absl::UnknownError("no answer");
+  absl::Mutex mutex;
+  bool is_done ABSL_GUARDED_BY(mutex) = false;
+  absl::StatusOr<HostAddresses> result ABSL_GUARDED_BY(mutex) = absl::UnknownError("no answer");
 };
 
 }  // namespace
@@ -80,15 +83,23 @@ bool IsLoopbackHost(absl::string_view host) {
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host, absl::Duration timeout) {
   auto lookup = std::make_shared<Lookup>();
   absl::StatusOr<std::thread> thread = StartSystemThread([lookup, host] {
-    lookup->result = AskSystem(host);
-    lookup->done.Notify();
+    absl::StatusOr<HostAddresses> result = AskSystem(host);
+    absl::MutexLock lock(&lookup->mutex);
+    lookup->result = std::move(result);
+    lookup->is_done = true;
   });
   if (!thread.ok()) {
     // Looked up again, as after a name server that does not answer.
     return absl::UnavailableError(absl::StrCat("host name '", host, "': ", thread.status().message()));
   }
   thread->detach();
-  if (lookup->done.WaitForNotificationWithTimeout(timeout)) return lookup->result;
+  {
+    Environment& environment = RealEnvironment();
+    absl::MutexLock lock(&lookup->mutex);
+    if (environment.Await(lookup->mutex, absl::Condition(&lookup->is_done), environment.Now() + timeout)) {
+      return lookup->result;
+    }
+  }
   return absl::UnavailableError(absl::StrCat("host name '", host, "': no answer from the name server within ",
                                              absl::FormatDuration(timeout)));
 }

@@ -41,6 +41,16 @@ absl::Status CheckNotBlank(absl::string_view variable, const std::string& path) 
       absl::StrCat("TLS: ", variable, " is set but empty: name the file, or leave it unset"));
 }
 
+absl::Status CheckNotBlank(const SecurityOptions& options) {
+  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_CERT", options.tls_cert_file));
+  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_KEY", options.tls_key_file));
+  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_CA", options.tls_ca_file));
+  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_REVOKED", options.tls_revoked_file));
+  if (!options.is_tls_task_names_blank) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "TLS: WEIR_TLS_TASK_NAMES is set but empty: say 1 or 0, or leave it unset");
+}
+
 absl::Status CheckFile(absl::string_view option, const std::string& path) {
   if (path.empty() || access(path.c_str(), R_OK) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(option, ": cannot read '", path, "': ", strerror(errno)));
@@ -56,15 +66,13 @@ SecurityOptions SecurityFromEnvironment() {
   options.tls_ca_file = Environment("WEIR_TLS_CA");
   options.tls_revoked_file = Environment("WEIR_TLS_REVOKED");
   const std::string task_names = Environment("WEIR_TLS_TASK_NAMES");
+  options.is_tls_task_names_blank = task_names == kBlank;
   options.tls_task_names = !task_names.empty() && task_names != kBlank && task_names != "0";
   return options;
 }
 
 absl::Status CheckSecurityOptions(const SecurityOptions& options) {
-  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_CERT", options.tls_cert_file));
-  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_KEY", options.tls_key_file));
-  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_CA", options.tls_ca_file));
-  WEIR_RETURN_IF_ERROR(CheckNotBlank("WEIR_TLS_REVOKED", options.tls_revoked_file));
+  WEIR_RETURN_IF_ERROR(CheckNotBlank(options));
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     return absl::InvalidArgumentError("TLS: a certificate and its key must be given together");
   }

@@ -34,6 +34,8 @@ struct SecurityOptions {
   // (CertificateNameOf), and so is a server that is another task than the one called. Needs a certificate and
   // a CA; instead of names of hosts. The same on all tasks.
   bool tls_task_names = false;
+  // WEIR_TLS_TASK_NAMES is set but empty, which neither turns it on nor says that it shall be off.
+  bool is_tls_task_names_blank = false;
   // The user knows who can reach this job: a server may listen where other machines reach it although nobody
   // has to prove who they are, and Server prints no warnings. A token that is given is checked all the same.
   bool insecure = false;
@@ -58,8 +60,8 @@ absl::Status CheckCertificateNames(const std::vector<std::string>& names, const 
 // and $WEIR_TLS_TASK_NAMES ("1").
 SecurityOptions SecurityFromEnvironment();
 
-// InvalidArgument naming the file that is missing, the option that lacks its partner, or what is wrong with
-// the token.
+// InvalidArgument naming the file that is missing, the option that lacks its partner, the variable that is
+// set but empty, or what is wrong with the token.
 absl::Status CheckSecurityOptions(const SecurityOptions& options);
 
 // FailedPrecondition, saying what to do, when anybody on other machines could call a server at `address`.

@@ -142,7 +142,11 @@ absl::Status FlagParser::ParseFlag(const std::vector<std::string>& args, size_t*
 
 absl::Status FlagParser::SetFlag(const Flag& flag, const std::string& value) {
   given_.insert(flag.name);
-  if (value.empty()) given_empty_.insert(flag.name);
+  if (value.empty()) {
+    given_empty_.insert(flag.name);
+  } else {
+    given_empty_.erase(flag.name);  // the last one counts
+  }
   const std::string problem = flag.set(value);
   if (problem.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(program_, ": --", flag.name, "='", value, "' ", problem));

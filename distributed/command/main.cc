@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "distributed/command/doctor_command.h"
@@ -19,6 +20,7 @@
 #include "graph/version.h"
 #include "kernels/formats/file_size_signal.h"
 #include "kernels/formats/standard_streams.h"
+#include "session/monitored/exit_code.h"
 
 namespace {
 
@@ -112,5 +114,5 @@ int main(int argc, char** argv) {
   const absl::StatusOr<int> code = RunCommand(name, {args.begin() + 1, args.end()});
   if (code.ok()) return *code;
   std::fprintf(stderr, "%s\n", weir::Printable(code.status().message()).c_str());
-  return 1;
+  return absl::IsDataLoss(code.status()) ? weir::kExitBadData : weir::kExitUserError;
 }

@@ -25,6 +25,7 @@
 #include "distributed/transport/socket_address.h"
 #include "distributed/transport/spare_descriptor.h"
 #include "graph/types/status_macros.h"
+#include "kernels/environment.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
@@ -221,8 +222,9 @@ void ConnectionGate::Stop() {
 
 void ConnectionGate::CloseWhatStays() {
   absl::Duration pause = kFarewell;
+  Environment& environment = RealEnvironment();
   absl::MutexLock lock(&end_mutex_);
-  while (!end_mutex_.AwaitWithTimeout(absl::Condition(&has_ended_), pause)) {
+  while (!environment.Await(end_mutex_, absl::Condition(&has_ended_), environment.Now() + pause)) {
     AbortConnections(port_, nullptr);
     pause = kEndingLook;
   }
