@@ -78,10 +78,12 @@ std::string Call(const Op& op, const Signature& signature, absl::string_view fun
 // The outputs of `node` as the function returns them. A list ends where the next output begins.
 std::string ReturnedOutputs(const Signature& signature) {
   std::vector<std::string> parts;
-  std::string begin = "0";
+  std::string begin = "0";  // a sum of sizes and numbers
   for (size_t i = 0; i < signature.outputs.size(); ++i) {
     const std::string& length = signature.lengths[i];
-    parts.push_back(length.empty() ? absl::StrCat("Output{node, ", begin, "}")
+    const bool is_literal = begin.find_first_not_of("0123456789 +") == std::string::npos;
+    const std::string index = is_literal ? begin : absl::StrCat("static_cast<int>(", begin, ")");
+    parts.push_back(length.empty() ? absl::StrCat("Output{node, ", index, "}")
                                    : absl::StrCat("ListOfOutputs(node, ", begin, ", ", length, ")"));
     begin = absl::StrCat(begin == "0" ? "" : absl::StrCat(begin, " + "), length.empty() ? "1" : length);
   }

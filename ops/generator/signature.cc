@@ -15,7 +15,7 @@ namespace {
 // Where the op's own name would hide something: weir::Shape is a class.
 std::string CppName(const std::string& op) { return op == "Shape" ? "ShapeOf" : op; }
 
-// "Truncate" -> "truncate", "DstT" -> "dst_type".
+// "Truncate" -> "truncate", "DstT" -> "dst_type", "OUT_TYPE" -> "out_type".
 std::string ParameterName(const std::string& schema_name) {
   static const auto* const taken = new std::set<std::string>{
       "and",    "bool",     "case",   "char",  "class", "const",    "default", "delete", "do",    "double",
@@ -26,7 +26,7 @@ std::string ParameterName(const std::string& schema_name) {
   std::string name;
   for (size_t i = 0; i < schema_name.size(); ++i) {
     const char c = schema_name[i];
-    if (std::isupper(c) && i > 0 && schema_name[i - 1] != '_') name += '_';
+    if (std::isupper(c) && i > 0 && std::islower(schema_name[i - 1])) name += '_';
     name += static_cast<char>(std::tolower(c));
   }
   if (name == "t" || (name.size() > 2 && name.compare(name.size() - 2, 2, "_t") == 0)) name += "ype";

@@ -91,6 +91,7 @@ std::vector<OpDef> ComparisonOps() {
       Bitwise("RightShift",
               "Gives x with its bits moved down by y; the sign stays, y is limited to the bits of x."),
       NumberTest("Invert", "Gives x with every bit changed."),
+      NumberTest("PopulationCount", "Gives how many bits of x are 1."),
   };
 }
 

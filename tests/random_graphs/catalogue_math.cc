@@ -244,7 +244,7 @@ void AddMathRows(std::vector<OpRow>* rows) {
   add("ClipByValue", Numbers(), DrawClip, 3);
   for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
     add(op, AllIntegers(), TwoThatBroadcast(), 2);
-  add("Invert", AllIntegers(), OneOperand(), 1);
+  for (const char* op : {"Invert", "PopulationCount"}) add(op, AllIntegers(), OneOperand(), 1);
   for (const char* op : {"LeftShift", "RightShift"}) add(op, AllIntegers(), TwoBetween(0, 9, 0, 3), 1);
 
   for (const char* op : {"Tanh", "Sigmoid", "Floor"}) add(op, Floats(), OneOperand());

@@ -152,6 +152,19 @@ void AddComparisonRecords(Suite& suite) {
              0, 90)
       .Unary({DType::kInt32, DType::kInt64, DType::kInt8, DType::kInt16}, -90, 90)
       .CannotFail();
+  suite.Op("PopulationCount")
+      .Reference([](reference::Call& call) {
+        const size_t num_bits = 8 * DTypeSize(call.node.input_type(0));
+        EachReal([=](double x) {
+          const auto bits = static_cast<uint64_t>(static_cast<int64_t>(x));
+          int ones = 0;
+          for (size_t i = 0; i < num_bits; ++i) ones += static_cast<int>(bits >> i & 1);
+          return ones;
+        })(call);
+      })
+      .Unary(kIntegers, 0, 90)
+      .Unary({DType::kInt32, DType::kInt64, DType::kInt8, DType::kInt16}, -90, 90)
+      .CannotFail();
   AddBits(suite, "BitwiseAnd", [](int64_t x, int64_t y) { return x & y; });
   AddBits(suite, "BitwiseOr", [](int64_t x, int64_t y) { return x | y; });
   AddBits(suite, "BitwiseXor", [](int64_t x, int64_t y) { return x ^ y; });
