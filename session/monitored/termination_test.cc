@@ -35,6 +35,10 @@ constexpr char kTwice[] = "train_twice";      // begins a second session after t
 constexpr char kHangsLater[] = "hang_later";  // the same, and the second does not come to an end
 
 constexpr char kWaits[] = "wait_for_input";  // its step waits for input that never comes
+// A peer is lost in its tenth step, after SIGTERM; its own variables are whole then, or have a part of that
+// step.
+constexpr char kLoses[] = "lose";
+constexpr char kLosesTorn[] = "lose_torn";
 
 void SayReady() { ASSERT_EQ(write(STDOUT_FILENO, "r", 1), 1); }
 
@@ -56,6 +60,28 @@ class Hangs final : public Hook {
     SayReady();
     while (true) absl::SleepFor(absl::Seconds(1));
   }
+};
+
+// A replica's, as distributed/broadcast_variables.h has one.
+class LosesAPeer final : public Hook {
+ public:
+  explicit LosesAPeer(bool are_whole) : are_whole_(are_whole) {}
+
+  bool OwnsVariables() const override { return true; }
+  bool AreVariablesWhole() const override { return are_whole_; }
+
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
+    if (++num_steps_ < 10) return RunArgs();
+    if (num_steps_ == 10) {
+      SayReady();
+      while (!Termination::IsRequested()) absl::SleepFor(absl::Milliseconds(1));
+    }
+    return absl::UnavailableError("a peer is lost");
+  }
+
+ private:
+  const bool are_whole_;
+  int num_steps_ = 0;
 };
 
 class SaysThatAStepBegins final : public Hook {
@@ -99,7 +125,11 @@ int RunProgram(const std::string& what, const std::string& directory) {
   if (what == kWaits) return RunProgramThatWaits(directory);
   TestProgram program;
   TrainingSessionOptions options = {.checkpoint_dir = directory};
-  options.hooks.push_back(std::make_shared<SaysWhenItTrains>());
+  if (what == kLoses || what == kLosesTorn) {
+    options.hooks.push_back(std::make_shared<LosesAPeer>(/*are_whole=*/what == kLoses));
+  } else {
+    options.hooks.push_back(std::make_shared<SaysWhenItTrains>());
+  }
   if (what == kHangs) options.hooks.push_back(std::make_shared<Hangs>());
   options.stops_on_sigterm = what != kIgnoreOption;
   auto session = program.Start(options);
@@ -184,6 +214,21 @@ TEST(TerminationTest, TrainingSavesAndEndsWithItsCode) {
   auto session = next.Start({.checkpoint_dir = directory});
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_GE((*session)->GlobalStep().value(), 10) << "the steps until the signal are saved";
+}
+
+// Of the replicas of a job that ends, each saves what it has, unless that is no state of the model.
+TEST(TerminationTest, VariablesAreSavedWithoutTheLostPeerWhenTheyAreWhole) {
+  for (const char* const what : {kLoses, kLosesTorn}) {
+    const std::string directory = EmptyDirectory(what);
+    Child child(what, directory);
+    child.AwaitReady();
+    child.Signal();
+    child.ExpectTerminated();
+    TestProgram next;
+    auto session = next.Start({.checkpoint_dir = directory});
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->GlobalStep().value(), what == kLoses ? 9 : 0) << what;
+  }
 }
 
 TEST(TerminationTest, AStepThatWaitsForInputEnds) {
