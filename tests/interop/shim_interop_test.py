@@ -401,7 +401,8 @@ def test_arguments_that_make_no_sense(weir, _):
                             (({"worker": {0: "127.0.0.1:1", 2: "127.0.0.1:2"}}, "worker", 0), "no gaps")):
         error = error_of(lambda: server(*arguments), ValueError)  # pylint: disable=cell-var-from-loop
         assert text in error, error
-    assert "worker:7" in error_of(lambda: server(two, "worker", 7), tf.errors.UnknownError)
+    assert error_of(lambda: server(two, "worker", 7), tf.errors.InternalError) == 'Task 7 was not defined in job "worker"'
+    assert error_of(lambda: server(two, "nobody", 0), tf.errors.InternalError) == 'Job "nobody" was not defined in cluster'
     assert "/nowhere" in error_of(lambda: weir_tf.install(weir="/nowhere/weir"), FileNotFoundError)
 
 

@@ -16,6 +16,14 @@ absl::Status DTypeDiffers(absl::string_view name, DType variable, DType asked) {
       absl::StrCat("variable '", name, "' holds ", DTypeName(variable), ", asked for as ", DTypeName(asked)));
 }
 
+// Variables of a server outlive the programs that made them.
+constexpr char kEarlierProgram[] =
+    "; an earlier program may have left it there, and Session.reset of TensorFlow's clients drops it";
+
+absl::Status WithHint(const absl::Status& error) {
+  return absl::InvalidArgumentError(absl::StrCat(error.message(), kEarlierProgram));
+}
+
 // The handle is made once: it holds the variable, so neither this kernel nor those that use it look it up
 // again.
 class VarHandle final : public Kernel {
@@ -31,7 +39,7 @@ class VarHandle final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(RefPtr<Variable> variable,
                           construction.device().resources().LookupOrCreate<Variable>(
                               handle.container, handle.name, [dtype] { return MakeRef<Variable>(dtype); }));
-    if (variable->dtype != dtype) return DTypeDiffers(handle.name, variable->dtype, dtype);
+    if (variable->dtype != dtype) return WithHint(DTypeDiffers(handle.name, variable->dtype, dtype));
     handle.resource = std::move(variable);
     return std::make_unique<VarHandle>(std::move(handle));
   }
@@ -89,7 +97,7 @@ class AssignVariable final : public Kernel {
     absl::MutexLock lock(&variable.mutex);
     Tensor& tensor = variable.tensor;
     if (validate_shape_ && tensor.is_valid() && tensor.shape() != value.shape()) {
-      return WrongShape(target.name, tensor.shape(), value);
+      return WithHint(WrongShape(target.name, tensor.shape(), value));
     }
     // Shares the buffer with the step's slot until the executor clears that; then the variable is its only
     // owner.

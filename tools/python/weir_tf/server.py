@@ -29,7 +29,17 @@ def _server_def(server_or_cluster_def, job_name, task_index, protocol, config):
     result.protocol = protocol or result.protocol or "grpc"
     if config is not None:
         result.default_session_config.MergeFrom(config)
+    _check_task(result)
     return result
+
+
+def _check_task(server_def):
+    """With the errors of TensorFlow's server."""
+    tasks = [job.tasks for job in server_def.cluster.job if job.name == server_def.job_name]
+    if not tasks:
+        raise tf.errors.InternalError(None, None, 'Job "%s" was not defined in cluster' % server_def.job_name)
+    if server_def.task_index not in tasks[0]:
+        raise tf.errors.InternalError(None, None, 'Task %d was not defined in job "%s"' % (server_def.task_index, server_def.job_name))
 
 
 class Server:
@@ -39,8 +49,8 @@ class Server:
     must be "grpc". A server of a cluster of one task ends with this object, any other with the program: what
     the others of the cluster hear then is whether the program has done its work (program_end.py).
 
-    Raises ValueError for arguments that contradict each other, tf.errors.UnknownError with what the server
-    printed when it does not start.
+    Raises ValueError for arguments that contradict each other, tf.errors.InternalError for a task that the cluster
+    does not have, and tf.errors.UnknownError with the last line that the server printed when it does not start.
     """
 
     def __init__(self, server_or_cluster_def, job_name=None, task_index=None, protocol=None, config=None, start=True):

@@ -103,8 +103,10 @@ class WeirProcess:
         self._reader.start()
         self._serves.wait()
         if self._target is None:
+            # The error; what stands before, as warnings, was printed.
+            error = self._lines[-1] if self._lines else "it printed nothing"
             raise tf.errors.UnknownError(None, None, "the server %s did not start (exit code %d): %s" %
-                                         (self._task, self._process.wait(), "\n".join(self._lines)))
+                                         (self._task, self._process.wait(), error))
         if not self.is_alone:
             program_end.call_at_end(self.end)
 
