@@ -1,17 +1,40 @@
 """Starts `weir serve` on free ports of loopback, and ends what it started."""
+import random
 import socket
 import subprocess
 import threading
 
 
+# They stand for the ports that this process was given (distributed/launch/free_ports.cc has the same names).
+_reservations = []
+
+
+def _reserve(port):
+    """Whether nobody else has the port, in any test that runs now; then it is this process's until it ends."""
+    reservation = socket.socket(socket.AF_UNIX)
+    try:
+        reservation.bind("\0weir-port-%d" % port)
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
+    except OSError:
+        reservation.close()
+        return False
+    _reservations.append(reservation)
+    return True
+
+
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Below those that the kernel gives to outgoing connections, which may come before a server listens."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        end = int(file.read().split()[0])
+    ports = []
+    for port in random.sample(range(15000, end), end - 15000):
+        if len(ports) == count:
+            return ports
+        if _reserve(port):
+            ports.append(port)
+    raise RuntimeError("there are no %d free ports below %d" % (count, end))
 
 
 class WeirServers:
