@@ -13,15 +13,17 @@
 
 namespace weir {
 
-// Picks a ps task in [0, num_ps_tasks) for a new variable. Called once per variable, in order of creation;
-// two workers that build the same graph get the same answers, which is what makes them share variables.
-using PlacementStrategy = std::function<int(const Node& variable)>;
+// Picks a ps task in [0, num_ps_tasks) for a new node that holds state: a variable, a mutable table or a
+// resource accumulator. Called once for each that does not ask for another job, in order of creation; two
+// workers that build the same graph get the same answers, which is what makes them share variables. Tables
+// have no attrs `shape` and `dtype`.
+using PlacementStrategy = std::function<int(const Node& holder)>;
 
 // 0, 1, ..., n-1, 0, 1...
 PlacementStrategy RoundRobinStrategy(int num_ps_tasks);
 
 // The task with the fewest bytes so far (the lowest on a tie). A variable whose shape is not fully known
-// counts 1 byte.
+// counts 1 byte, and so does a table.
 PlacementStrategy GreedyBytesStrategy(int num_ps_tasks);
 
 struct ReplicaDeviceSetterOptions {

@@ -17,7 +17,7 @@
 //
 // Every task runs this same program. The ps hold the variables; each worker computes gradients on its own
 // batches and applies them there, without waiting for the others (asynchronous between-graph replication).
-// The terse twin, fashion_mnist_terse.cc, is the same without words.
+// fashion_mnist_terse.cc is the shortest version: alone or asynchronous, without flags and checkpoints.
 #include <cmath>
 #include <cstdio>
 #include <memory>

@@ -1,7 +1,8 @@
 // Computes once, when a step is compiled, what would be the same in every step.
 //
 // A node is folded when it has no state and no control inputs and all its inputs are constants, or when it
-// only asks for the shape, size or rank of a tensor whose shape is known. Its outputs become Const nodes.
+// only asks for the shape, size or rank of a tensor whose shape is known. Its outputs become Const nodes. One
+// that asks for a shape stays where other nodes wait for it: they may not run before the tensor is there.
 // Nodes that nothing needs any more are dropped.
 #pragma once
 

@@ -131,19 +131,38 @@ def tfjob_is_what_the_operator_wants():
     return found
 
 
+def pod_templates(name):
+    specs = [document["spec"] for document in manifests(name)]
+    return [replicas["template"] for spec in specs for replicas in spec.get("tfReplicaSpecs", {}).values()] + [
+        spec["template"] for spec in specs if "template" in spec]
+
+
 def every_container_listens_and_has_the_token():
     found = []
     for name in ("jobs.yaml", "tfjob.yaml"):
-        for document in manifests(name):
-            spec = document["spec"]
-            templates = [r["template"] for r in spec.get("tfReplicaSpecs", {}).values()] + (
-                [spec["template"]] if "template" in spec else [])
-            for container in (c for template in templates for c in template["spec"]["containers"]):
-                variables = environment(container)
-                if variables["WEIR_LISTEN"].get("value") != "0.0.0.0":
-                    found.append("%s: a pod must not listen at its name alone" % name)
-                if variables["WEIR_JOB_TOKEN"]["valueFrom"]["secretKeyRef"]["name"] != "weir-token":
-                    found.append("%s: the token must come from the secret" % name)
+        for container in (c for template in pod_templates(name) for c in template["spec"]["containers"]):
+            variables = environment(container)
+            if variables["WEIR_LISTEN"].get("value") != "0.0.0.0":
+                found.append("%s: a pod must not listen at its name alone" % name)
+            if variables["WEIR_JOB_TOKEN"]["valueFrom"]["secretKeyRef"]["name"] != "weir-token":
+                found.append("%s: the token must come from the secret" % name)
+    return found
+
+
+def volumes_are_the_users():
+    """A new volume is root's, unless the image has a folder there that is not, or the pod gives it to a group."""
+    text = read("Dockerfile")
+    last = text[text.rindex("FROM"):]
+    user = re.search(r"^USER (\w+)$", last, re.MULTILINE).group(1)
+    number = re.search(r"useradd .*--uid (\d+) %s" % user, last).group(1)
+    owned = set(re.search(r"install --directory --owner=%s \S+ ([^&\n]*)" % user, last).group(1).split())
+    found = ["docker-compose.yml: %s mounts a volume at %s, which the Dockerfile does not make" % (name, volume)
+             for name, service in yaml.safe_load(read("docker-compose.yml"))["services"].items()
+             for volume in service["volumes"] if volume.split(":")[1] not in owned]
+    for name in ("jobs.yaml", "tfjob.yaml"):
+        found += ["%s: a pod with volumes is not given to the group %s" % (name, number) for template in pod_templates(name)
+                  if template["spec"].get("volumes")
+                  and template["spec"].get("securityContext", {}).get("fsGroup") != int(number)]
     return found
 
 
@@ -202,7 +221,7 @@ def main():
     failed = 0
     for check in (manifests_fit_their_schemas, damaged_manifests_do_not, jobs_of_kubernetes_find_one_another,
                   only_codes_that_are_no_use_to_repeat_end_a_job, tfjob_is_what_the_operator_wants,
-                  every_container_listens_and_has_the_token, compose_file_is_one_cluster,
+                  every_container_listens_and_has_the_token, volumes_are_the_users, compose_file_is_one_cluster,
                   dockerfile_has_what_the_programs_need):
         found = check()
         failed += bool(found)

@@ -35,6 +35,7 @@ def pod(restart_policies):
         "spec!": {
             "subdomain": NAME,
             "restartPolicy" + ("!" if restart_policies else ""): restart_policies or set(),
+            "securityContext": {"fsGroup!": int},
             "containers!": [CONTAINER],
             "volumes": [{"name!": NAME, "persistentVolumeClaim!": {"claimName!": NAME}}],
         },
