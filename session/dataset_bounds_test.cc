@@ -64,6 +64,36 @@ class DatasetBoundsTest : public TestSession {
     return g_.AddOp("FilterDataset", {Range(stop), std::vector<Output>()}, attrs);
   }
   absl::Status ErrorOf(Output output) { return session().Run({}, {output}).status(); }
+  // The numbers of a TensorDataset, all of whose elements share one buffer, again and again.
+  Output Same(const Tensor& value, int64_t count) {
+    const Output one = g_.AddOp("TensorDataset", {std::vector<Output>{Const(g_, value)}},
+                                {{"Toutput_types", std::vector<DType>{value.dtype()}},
+                                 {"output_shapes", std::vector<PartialShape>{PartialShape(value.shape())}}});
+    const AttrMap attrs = Of(value.dtype(), PartialShape(value.shape()));
+    const Output endless = g_.AddOp("RepeatDataset", {one, Number(-1)}, attrs);
+    return g_.AddOp("TakeDataset", {endless, Number(count)}, attrs);
+  }
+  Output FirstOf(Output dataset, DType dtype, const PartialShape& shape) {
+    const AttrMap attrs = Of(dtype, shape);
+    return g_.AddOp("DatasetToSingleElement", {g_.AddOp("TakeDataset", {dataset, Number(1)}, attrs)}, attrs);
+  }
+  // Each of them needs more than 4 MiB.
+  void ExpectExhausted(const std::vector<Output>& fetches, const std::vector<Node*>& targets = {}) {
+    RuntimeOptions options;
+    options.memory_limit = 4 << 20;
+    const std::unique_ptr<Runtime> small = Runtime::Create(options).value();
+    LocalWorker worker(*small, small->task());
+    ASSERT_TRUE(g_.ok()) << g_.status();
+    const auto limited = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
+    for (const Output& fetch : fetches) {
+      const absl::Status status = limited->Run({}, {fetch}).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << fetch.name() << ": " << status;
+    }
+    for (Node* const target : targets) {
+      const absl::Status status = limited->Run({}, {}, {target}).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << target->name() << ": " << status;
+    }
+  }
 };
 
 // Their rows were cut out before the first call.
@@ -106,41 +136,102 @@ TEST_F(DatasetBoundsTest, RowsAreCutOutWhenTheirCallsBegin) {
 
 // Each element was some hundred bytes that nothing counted, though all of them share one buffer.
 TEST_F(DatasetBoundsTest, ElementsThatDatasetsHoldCountOnTheDevice) {
-  RuntimeOptions options;
-  options.memory_limit = 4 << 20;
-  const std::unique_ptr<Runtime> small = Runtime::Create(options).value();
-  LocalWorker worker(*small, small->task());
   const auto stage = [&](const char* op, Output input, const std::vector<Output>& arguments) {
     std::vector<InputArg> inputs = {input};
     inputs.insert(inputs.end(), arguments.begin(), arguments.end());
     return g_.AddOp(op, inputs, Of(D::kInt64));
   };
   const int64_t many = 1'000'000;
-  const Output one = g_.AddOp("TensorDataset", {std::vector<Output>{Number(1)}},
-                              {{"Toutput_types", std::vector<DType>{D::kInt64}},
-                               {"output_shapes", std::vector<PartialShape>{PartialShape::OfRank(0)}}});
-  const Output endless = stage("RepeatDataset", one, {Number(-1)});
-  const Output all = stage("TakeDataset", endless, {Number(2 * many)});
-  const auto first_of = [&](Output dataset) {
-    return stage("DatasetToSingleElement", stage("TakeDataset", dataset, {Number(1)}), {});
-  };
+  const Output all = Same(Tensor::Scalar(int64_t{1}), 2 * many);
+  const auto first_of = [&](Output dataset) { return FirstOf(dataset, D::kInt64, PartialShape::OfRank(0)); };
   const Output cache = stage("CacheDataset", all, {Text("")});
   const Output window =
       g_.AddOp("WindowDataset", {all, Number(many), Number(1), Number(1), Const(g_, Tensor::Scalar(true))},
                Of(D::kVariant));
-  std::vector<Output> elements = {
+  const Output endless = stage("RepeatDataset", all, {Number(-1)});
+  ExpectExhausted({
       first_of(stage("SkipDataset", cache, {Number(many)})),
       first_of(stage("ShuffleDataset", all, {Number(many), Number(1), Number(2)})),
       g_.AddOp("DatasetToSingleElement", {g_.AddOp("TakeDataset", {window, Number(1)}, Of(D::kVariant))},
                Of(D::kVariant)),
       g_.AddOp("GetElementAtIndex", {stage("CacheDataset", endless, {Text("")}), Number(many)},
-               Of(D::kInt64))};
-  ASSERT_TRUE(g_.ok()) << g_.status();
-  const auto limited = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
-  for (const Output& element : elements) {
-    const absl::Status status = limited->Run({}, {element}).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << element.node->op_name() << status;
+               Of(D::kInt64)),
+      first_of(stage("SkipDataset", stage("UniqueDataset", Range(many), {}), {Number(many / 2)})),
+  });
+}
+
+// Batches that would be of any number of elements.
+TEST_F(DatasetBoundsTest, ElementsOfBatchesCountOnTheDevice) {
+  const int64_t many = 1'000'000, some = 50'000;
+  const Output no_remainder = Const(g_, Tensor::Scalar(true));
+  const PartialShape rows = PartialShape::FromDims({-1}).value();
+  AttrMap mapping = Of(D::kInt64, rows);
+  mapping["Targuments"] = std::vector<DType>();
+  AddFunction("f", Body(D::kInt64, D::kInt64), &mapping);
+  const Output one_by_one = Same(Tensor::Vector<int64_t>({1}), 2 * many);
+  const Output of_nothing = Same(Tensor(D::kInt64, Shape({0})), 2 * many);
+  const Output all = Same(Tensor::Scalar(int64_t{1}), 2 * many);
+  const Output few = Same(Tensor::Scalar(int64_t{1}), some);
+  ExpectExhausted({
+      FirstOf(g_.AddOp("BatchDatasetV2", {all, Number(4 * many), no_remainder}, Of(D::kInt64, rows)),
+              D::kInt64, rows),
+      FirstOf(g_.AddOp("RebatchDatasetV2", {one_by_one, Number(4 * many), no_remainder}, Of(D::kInt64, rows)),
+              D::kInt64, rows),
+      FirstOf(
+          g_.AddOp("DenseToSparseBatchDataset",
+                   {of_nothing, Number(4 * many), Const(g_, Tensor::Vector<int64_t>({0}))}, Of(D::kVariant)),
+          D::kVariant, PartialShape()),
+      FirstOf(g_.AddOp("MapAndBatchDataset",
+                       {few, std::vector<Output>(), Number(2 * some), Number(2), no_remainder}, mapping),
+              D::kInt64, rows),
+  });
+}
+
+// Each window has an object of its own for an element that it shares with others.
+TEST_F(DatasetBoundsTest, ElementsOfWindowsCountOnTheDevice) {
+  const int64_t size = 1'000;
+  const Output windows = g_.AddOp("WindowDataset",
+                                  {Same(Tensor::Scalar(int64_t{1}), 2 * size), Number(size), Number(1),
+                                   Number(1), Const(g_, Tensor::Scalar(true))},
+                                  Of(D::kVariant));
+  const Output shuffled =
+      g_.AddOp("ShuffleDataset", {windows, Number(size), Number(1), Number(2)}, Of(D::kVariant));
+  ExpectExhausted({FirstOf(shuffled, D::kVariant, PartialShape::OfRank(0))});
+}
+
+// Each key had some hundred bytes that nothing counted.
+TEST_F(DatasetBoundsTest, WhatIsKeptOfKeysCountsOnTheDevice) {
+  const int64_t many = 50'000;
+  GraphBuilder one(runtime_->ops()), second(runtime_->ops()), first(runtime_->ops());
+  one.AddOp("_Arg", {}, {{"T", D::kInt64}, {"index", 0}});
+  const std::string gives_one = Returning(one, Const(one, Tensor::Scalar(int64_t{1})), D::kInt64);
+  first.AddOp("_Arg", {}, {{"T", D::kInt64}, {"index", 1}});
+  const std::string gives_first =
+      Returning(first, first.AddOp("_Arg", {}, {{"T", D::kInt64}, {"index", 0}}), D::kInt64);
+  second.AddOp("_Arg", {}, {{"T", D::kInt64}, {"index", 0}});
+  const std::string gives_second =
+      Returning(second, second.AddOp("_Arg", {}, {{"T", D::kVariant}, {"index", 1}}), D::kVariant);
+  AttrMap reducing = Of(D::kInt64), grouping = Of(D::kInt64);
+  for (const char* function : {"key_func", "init_func", "reduce_func", "finalize_func"}) {
+    reducing[absl::StrCat("T", function, "_other_arguments")] = std::vector<DType>();
   }
+  for (const char* function : {"key_func", "reduce_func", "window_size_func"}) {
+    grouping[absl::StrCat("T", function, "_other_arguments")] = std::vector<DType>();
+  }
+  AddFunction("key_func", Body(D::kInt64, D::kInt64), &reducing);
+  AddFunction("init_func", gives_one, &reducing);
+  AddFunction("reduce_func", gives_first, &reducing);
+  AddFunction("finalize_func", Body(D::kInt64, D::kInt64), &reducing);
+  AddFunction("key_func", Body(D::kInt64, D::kInt64), &grouping);
+  AddFunction("reduce_func", gives_second, &grouping);
+  AddFunction("window_size_func", gives_one, &grouping);
+  const std::vector<Output> nothing;
+  const Output reduced =
+      g_.AddOp("GroupByReducerDataset", {Range(many), nothing, nothing, nothing, nothing}, reducing);
+  const Output grouped = g_.AddOp("GroupByWindowDataset", {Range(many), nothing, nothing, nothing}, grouping);
+  const Output behind = g_.AddOp("SkipDataset", {grouped, Number(many - 1)}, Of(D::kInt64));
+  ExpectExhausted({FirstOf(reduced, D::kInt64, PartialShape::OfRank(0)),
+                   FirstOf(behind, D::kInt64, PartialShape::OfRank(0))});
 }
 
 // A pattern may be asked for as often as one likes: each time all that it matches came once more.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/data/held_elements.h"
 #include "kernels/cpu/data/over_input.h"
 #include "kernels/cpu/data/rows.h"
 #include "kernels/cpu/integer_input.h"
@@ -20,15 +21,18 @@ int64_t NumBatches(int64_t count, int64_t batch_size, bool drops_remainder) {
   return count / batch_size + (!drops_remainder && count % batch_size != 0 ? 1 : 0);
 }
 
+constexpr char kHolder[] = "a batch";
+
 // Gathers up to `batch_size` elements; fewer at the end.
-absl::StatusOr<std::vector<Element>> Gather(IteratorContext& context, Iterator& input, int64_t batch_size) {
-  std::vector<Element> elements;
-  while (static_cast<int64_t>(elements.size()) < batch_size) {
+absl::StatusOr<HeldElements> Gather(IteratorContext& context, Iterator& input, size_t num_components,
+                                    int64_t batch_size) {
+  HeldElements elements(num_components, kHolder);
+  while (elements.size() < batch_size) {
     if (context.cancellation.is_cancelled()) return context.cancellation.reason();
     Element element;
     WEIR_ASSIGN_OR_RETURN(const bool has_element, input.Next(context, &element));
     if (!has_element) break;
-    elements.push_back(std::move(element));
+    WEIR_RETURN_IF_ERROR(elements.Add(std::move(element), context.allocator()));
   }
   return elements;
 }
@@ -42,12 +46,13 @@ class BatchIterator final : public IteratorOverInput {
 
   absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override {
     if (is_over_) return false;
-    WEIR_ASSIGN_OR_RETURN(const std::vector<Element> elements,
-                          Gather(context, *input_, dataset_->batch_size()));
-    const bool is_whole = static_cast<int64_t>(elements.size()) == dataset_->batch_size();
+    const size_t num_components = dataset_->input().signature().types.size();
+    WEIR_ASSIGN_OR_RETURN(const HeldElements held,
+                          Gather(context, *input_, num_components, dataset_->batch_size()));
+    const bool is_whole = held.size() == dataset_->batch_size();
     is_over_ = !is_whole;
-    if (elements.empty() || (!is_whole && dataset_->drops_remainder())) return false;
-    WEIR_ASSIGN_OR_RETURN(*element, dataset_->Join(elements, context.allocator()));
+    if (held.size() == 0 || (!is_whole && dataset_->drops_remainder())) return false;
+    WEIR_ASSIGN_OR_RETURN(*element, dataset_->Join(held.elements(), context.allocator()));
     return true;
   }
   absl::Status Save(IteratorContext& context, PositionWriter& position) override {
@@ -90,13 +95,13 @@ class BatchDataset final : public DatasetOverInput<BatchDataset, BatchIterator<B
     const int64_t count = input().cardinality();
     if (count < 0) return input().Get(context, index);  // an error
     const int64_t begin = index * batch_size_;
-    std::vector<Element> elements;
+    HeldElements held(input().signature().types.size(), kHolder);
     for (int64_t i = begin; i - begin < batch_size_ && i < count; ++i) {
       if (context.cancellation.is_cancelled()) return context.cancellation.reason();
       WEIR_ASSIGN_OR_RETURN(Element element, input().Get(context, i));
-      elements.push_back(std::move(element));
+      WEIR_RETURN_IF_ERROR(held.Add(std::move(element), context.allocator()));
     }
-    return Stack(elements, context.allocator());
+    return Stack(held.elements(), context.allocator());
   }
 
   const int64_t batch_size_;

@@ -22,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kernels/cpu/data/captured_function.h"
+#include "kernels/cpu/data/held_elements.h"
 #include "kernels/cpu/data/over_input.h"
 #include "kernels/cpu/data_flow/element_rooms.h"
 #include "kernels/cpu/session_files.h"
@@ -34,23 +35,7 @@ namespace {
 
 // ---- In memory ----
 
-// What was kept of a dataset, in order. Errors: ResourceExhausted when the device has no memory for more.
-class CachedElements {
- public:
-  explicit CachedElements(const Dataset& dataset) : rooms_(dataset.signature().types.size()) {}
-
-  absl::Status Add(Element element, IteratorContext& context) {
-    WEIR_RETURN_IF_ERROR(rooms_.Hold(size() + 1, context.allocator(), "a cache"));
-    elements_.push_back(std::move(element));
-    return absl::OkStatus();
-  }
-  int64_t size() const { return static_cast<int64_t>(elements_.size()); }
-  const Element& operator[](int64_t i) const { return elements_[i]; }
-
- private:
-  std::vector<Element> elements_;
-  ElementRooms rooms_;
-};
+constexpr char kHolder[] = "a cache";
 
 class CacheDataset;
 class CacheIterator final : public IteratorOverInput {
@@ -67,22 +52,22 @@ class CacheIterator final : public IteratorOverInput {
   bool HasAll() const { return gathered_->size() == cardinality_; }
 
   const RefPtr<const CacheDataset> dataset_;
-  const int64_t cardinality_;                   // of the input
-  std::shared_ptr<const CachedElements> kept_;  // all elements; null in a first pass
-  std::shared_ptr<CachedElements> gathered_;    // of a first pass; not changed any more when it has all
-  absl::Status no_room_;                        // for what was to be gathered
-  int64_t next_ = 0;                            // of those that are kept
+  const int64_t cardinality_;                 // of the input
+  std::shared_ptr<const HeldElements> kept_;  // all elements; null in a first pass
+  std::shared_ptr<HeldElements> gathered_;    // of a first pass; not changed any more when it has all
+  absl::Status no_room_;                      // for what was to be gathered
+  int64_t next_ = 0;                          // of those that are kept
 };
 
 class CacheDataset final : public DatasetOverInput<CacheDataset, CacheIterator> {
  public:
   using DatasetOverInput::DatasetOverInput;
 
-  std::shared_ptr<const CachedElements> kept() const {
+  std::shared_ptr<const HeldElements> kept() const {
     absl::MutexLock lock(&mutex_);
     return kept_;
   }
-  void Keep(std::shared_ptr<const CachedElements> all) const {
+  void Keep(std::shared_ptr<const HeldElements> all) const {
     absl::MutexLock lock(&mutex_);
     if (kept_ == nullptr) kept_ = std::move(all);
   }
@@ -104,7 +89,7 @@ class CacheDataset final : public DatasetOverInput<CacheDataset, CacheIterator> 
   absl::StatusOr<Element> OfPass(IteratorContext& context, int64_t index) const;
 
   mutable absl::Mutex mutex_;
-  mutable std::shared_ptr<const CachedElements> kept_ ABSL_GUARDED_BY(mutex_);
+  mutable std::shared_ptr<const HeldElements> kept_ ABSL_GUARDED_BY(mutex_);
   // Those that were asked for by their number.
   mutable absl::flat_hash_map<int64_t, Element> by_index_ ABSL_GUARDED_BY(mutex_);
   mutable ElementRooms rooms_ ABSL_GUARDED_BY(mutex_) = ElementRooms(signature().types.size() +
@@ -128,8 +113,7 @@ std::optional<Element> CacheDataset::Known(int64_t index) const {
 absl::StatusOr<Element> CacheDataset::Remember(IteratorContext& context, int64_t index,
                                                Element element) const {
   absl::MutexLock lock(&mutex_);
-  WEIR_RETURN_IF_ERROR(
-      rooms_.Hold(static_cast<int64_t>(by_index_.size()) + 1, context.allocator(), "a cache"));
+  WEIR_RETURN_IF_ERROR(rooms_.Hold(static_cast<int64_t>(by_index_.size()) + 1, context.allocator(), kHolder));
   return by_index_.emplace(index, std::move(element)).first->second;
 }
 
@@ -162,7 +146,7 @@ CacheIterator::CacheIterator(RefPtr<const CacheDataset> dataset, IteratorPtr inp
       dataset_(std::move(dataset)),
       cardinality_(dataset_->input().cardinality()),
       kept_(dataset_->kept()),
-      gathered_(std::make_shared<CachedElements>(*dataset_)) {}
+      gathered_(std::make_shared<HeldElements>(dataset_->signature().types.size(), kHolder)) {}
 
 absl::StatusOr<bool> CacheIterator::Next(IteratorContext& context, Element* element) {
   if (kept_ != nullptr) {
@@ -174,7 +158,7 @@ absl::StatusOr<bool> CacheIterator::Next(IteratorContext& context, Element* elem
   WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, element));
   if (has_element) {
     if (HasAll()) return true;
-    no_room_ = gathered_->Add(*element, context);
+    no_room_ = gathered_->Add(*element, context.allocator());
     if (!no_room_.ok()) return no_room_;
     if (HasAll()) dataset_->Keep(gathered_);
     return true;
@@ -188,7 +172,7 @@ absl::StatusOr<bool> CacheIterator::Next(IteratorContext& context, Element* elem
 absl::Status CacheIterator::Save(IteratorContext& context, PositionWriter& position) {
   WEIR_RETURN_IF_ERROR(no_room_);
   position.Add(int64_t{kept_ != nullptr});
-  const CachedElements& held = kept_ != nullptr ? *kept_ : *gathered_;
+  const HeldElements& held = kept_ != nullptr ? *kept_ : *gathered_;
   position.Add(held.size());
   for (int64_t i = 0; i < held.size(); ++i) position.Add(held[i]);
   position.Add(next_);
@@ -198,10 +182,10 @@ absl::Status CacheIterator::Save(IteratorContext& context, PositionWriter& posit
 absl::Status CacheIterator::Restore(IteratorContext& context, PositionReader& position) {
   WEIR_ASSIGN_OR_RETURN(const bool is_kept, position.NextNumber(0, 1));
   WEIR_ASSIGN_OR_RETURN(const int64_t size, position.NextNumber(0, INT64_MAX));
-  auto held = std::make_shared<CachedElements>(*dataset_);
+  auto held = std::make_shared<HeldElements>(dataset_->signature().types.size(), kHolder);
   for (int64_t i = 0; i < size; ++i) {
     WEIR_ASSIGN_OR_RETURN(Element element, position.NextElement(dataset_->signature().types));
-    WEIR_RETURN_IF_ERROR(held->Add(std::move(element), context));
+    WEIR_RETURN_IF_ERROR(held->Add(std::move(element), context.allocator()));
   }
   WEIR_ASSIGN_OR_RETURN(next_, position.NextNumber(0, size));
   kept_ = nullptr;

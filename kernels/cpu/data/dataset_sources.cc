@@ -160,11 +160,12 @@ class ListOfTensors final : public DatasetKernel {
       return absl::InvalidArgumentError(absl::StrCat("The tensors of a list are ", components.size(),
                                                      ": no elements of ", size, " components"));
     }
-    std::vector<Element> elements;
+    HeldElements elements(size, "a list");
     for (size_t i = 0; i < components.size(); i += size) {
       const auto begin = components.begin() + static_cast<int64_t>(i);
-      elements.emplace_back(begin, begin + static_cast<int64_t>(size));
-      WEIR_RETURN_IF_ERROR(CheckElement(signature, elements.back()));
+      Element element(begin, begin + static_cast<int64_t>(size));
+      WEIR_RETURN_IF_ERROR(CheckElement(signature, element));
+      WEIR_RETURN_IF_ERROR(elements.Add(std::move(element), context.allocator()));
     }
     return SetDataset<ListDataset>(context, signature, std::move(elements));
   }

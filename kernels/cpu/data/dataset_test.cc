@@ -1,8 +1,10 @@
 #include "kernels/cpu/data/dataset.h"
 
 #include "absl/status/status.h"
+#include "graph/types/allocator.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/data/held_elements.h"
 #include "kernels/cpu/data/iterator_resource.h"
 #include "kernels/cpu/data/list_dataset.h"
 #include "kernels/cpu/data/saved_position.h"
@@ -23,7 +25,9 @@ TEST(NumBytesTest, EmptyTensorsAndErrorsCountToo) {
 
 TEST(NumBytesTest, AWindowCountsWithItsElements) {
   const Element large = {Tensor(DType::kFloat32, Shape({1000}))};
-  const auto window = ListDataset::Variant({{DType::kFloat32}, {PartialShape({1000})}}, {large, large});
+  HeldElements elements(1, "a window");
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(elements.Add(large, HostAllocator()).ok());
+  const auto window = ListDataset::Variant({{DType::kFloat32}, {PartialShape({1000})}}, std::move(elements));
   ASSERT_TRUE(window.ok()) << window.status();
   EXPECT_GE(NumBytes(Element{*window}), 2 * NumBytes(large));
 }
@@ -71,8 +75,8 @@ TEST(IteratorResourceTest, AChainOfIteratorsIsLetGoOneByOne) {
   for (int i = 0; i < 200000; ++i) {
     auto iterator =
         MakeRef<IteratorResource>(IteratorResource::Owner::kSessionOrContainer, signature, nullptr);
-    std::vector<Element> elements;
-    if (handle.is_valid()) elements.push_back({handle});
+    HeldElements elements(1, "a list");
+    if (handle.is_valid()) ASSERT_TRUE(elements.Add({handle}, HostAllocator()).ok());
     const auto held = MakeRef<ListDataset>(signature, std::move(elements));
     ASSERT_TRUE(iterator->Initialize(caller, DatasetPtr::Share(held.get())).ok());
     ResourceHandle next;

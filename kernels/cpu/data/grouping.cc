@@ -1,7 +1,7 @@
 // Datasets of groups of elements: Window, GroupByWindow.
 //
 // An iterator of windows holds the elements of one window and those between them; one of groups holds those
-// of all groups that are not full.
+// of all groups that are not full, and the size of the windows of every key.
 #include <algorithm>
 #include <deque>
 
@@ -40,7 +40,7 @@ class WindowIterator final : public IteratorOverInput {
   // memory for more elements: then the next one goes on with it.
   absl::Status Fill(IteratorContext& context);
   absl::StatusOr<Slot> Take(IteratorContext& context);
-  absl::StatusOr<Element> MakeWindow() const;
+  absl::StatusOr<Element> MakeWindow(Allocator& allocator) const;
   // For one element more. ResourceExhausted when the device has no memory for it.
   absl::Status MakeRoom(IteratorContext& context);
 
@@ -108,7 +108,7 @@ absl::Status WindowIterator::Fill(IteratorContext& context) {
 }
 
 // The first error of its elements, where they have one.
-absl::StatusOr<Element> WindowIterator::MakeWindow() const {
+absl::StatusOr<Element> WindowIterator::MakeWindow(Allocator& allocator) const {
   const auto num_held = static_cast<int64_t>(buffer_.size());
   const int64_t stride = std::min(dataset_->sizes().stride, num_held);
   const Dataset::Signature& given = dataset_->input().signature();
@@ -116,8 +116,10 @@ absl::StatusOr<Element> WindowIterator::MakeWindow() const {
   for (int64_t i = 0; i < num_held; i += stride) WEIR_RETURN_IF_ERROR(buffer_[i].status());
   Element window;
   for (size_t component = 0; component < given.types.size(); ++component) {
-    std::vector<Element> values;
-    for (int64_t i = 0; i < num_held; i += stride) values.push_back({(*buffer_[i])[component]});
+    HeldElements values(1, "windows");
+    for (int64_t i = 0; i < num_held; i += stride) {
+      WEIR_RETURN_IF_ERROR(values.Add({(*buffer_[i])[component]}, allocator));
+    }
     WEIR_ASSIGN_OR_RETURN(
         Tensor dataset,
         ListDataset::Variant({{given.types[component]}, {shapes[component]}}, std::move(values)));
@@ -131,7 +133,7 @@ absl::StatusOr<bool> WindowIterator::Next(IteratorContext& context, Element* ele
   WEIR_RETURN_IF_ERROR(Fill(context));
   const auto num_held = static_cast<int64_t>(buffer_.size());
   if (num_held == 0 || (sizes.drops_remainder && num_held < sizes.span())) return false;
-  absl::StatusOr<Element> window = MakeWindow();
+  absl::StatusOr<Element> window = MakeWindow(context.allocator());
   num_skipped_ = std::max<int64_t>(0, sizes.shift - num_held);
   buffer_.erase(buffer_.begin(), buffer_.begin() + std::min(sizes.shift, num_held));
   rooms_.Free(static_cast<int64_t>(buffer_.size()));
@@ -229,17 +231,19 @@ class GroupByWindowIterator final : public IteratorOverInput {
   absl::Status FillGroup(IteratorContext& context);
   absl::StatusOr<bool> Sort(IteratorContext& context, Element element);
   absl::Status Begin(IteratorContext& context, int64_t key);
-  // For one element more in any group. ResourceExhausted when the device has no memory for it.
+  // Elements of groups, and sizes of windows.
+  int64_t num_held() const { return num_grouped_ + static_cast<int64_t>(window_sizes_.size()); }
+  // For one more of them. ResourceExhausted when the device has no memory for it.
   absl::Status MakeRoom(IteratorContext& context) {
-    return rooms_.Hold(num_grouped_ + 1, context.allocator(), "groups");
+    return rooms_.Hold(num_held() + 1, context.allocator(), "groups");
   }
 
   const RefPtr<const GroupByWindowDataset> dataset_;
   const PreparedFunction key_, reduce_, window_size_;
   std::map<int64_t, std::vector<Element>> groups_;
-  int64_t num_grouped_ = 0;  // elements of all groups
-  ElementRooms rooms_;       // for these
-  std::map<int64_t, int64_t> window_sizes_;
+  int64_t num_grouped_ = 0;                  // elements of all groups
+  std::map<int64_t, int64_t> window_sizes_;  // of all keys that have come
+  ElementRooms rooms_;                       // for both
   bool input_is_over_ = false;
   int64_t current_key_ = 0;
   IteratorPtr current_;  // the elements made of a group, which is still among the groups; may be null
@@ -264,7 +268,7 @@ absl::StatusOr<bool> GroupByWindowIterator::Next(IteratorContext& context, Eleme
       current_ = nullptr;
       num_grouped_ -= static_cast<int64_t>(groups_[current_key_].size());
       groups_.erase(current_key_);
-      rooms_.Free(num_grouped_);
+      rooms_.Free(num_held());
     }
     WEIR_RETURN_IF_ERROR(FillGroup(context));
     if (current_ == nullptr) return false;
@@ -307,7 +311,12 @@ absl::StatusOr<bool> GroupByWindowIterator::Sort(IteratorContext& context, Eleme
 }
 
 absl::Status GroupByWindowIterator::Begin(IteratorContext& context, int64_t key) {
-  WEIR_ASSIGN_OR_RETURN(Tensor group, ListDataset::Variant(dataset_->input().signature(), groups_[key]));
+  const Dataset::Signature& given = dataset_->input().signature();
+  HeldElements elements(given.types.size(), "a group");
+  for (const Element& element : groups_[key]) {
+    WEIR_RETURN_IF_ERROR(elements.Add(element, context.allocator()));
+  }
+  WEIR_ASSIGN_OR_RETURN(Tensor group, ListDataset::Variant(given, std::move(elements)));
   WEIR_ASSIGN_OR_RETURN(const Element results,
                         reduce_.Run({Tensor::Scalar<int64_t>(key), std::move(group)}, context.cancellation));
   WEIR_ASSIGN_OR_RETURN(const DatasetPtr dataset,
@@ -344,6 +353,7 @@ absl::Status GroupByWindowIterator::Restore(IteratorContext& context, PositionRe
   WEIR_ASSIGN_OR_RETURN(input_is_over_, position.NextNumber(0, 1));
   WEIR_ASSIGN_OR_RETURN(const int64_t num_keys, position.NextNumber(0, INT64_MAX));
   for (int64_t i = 0; i < num_keys; ++i) {
+    WEIR_RETURN_IF_ERROR(MakeRoom(context));
     WEIR_ASSIGN_OR_RETURN(const int64_t key, position.NextNumber());
     WEIR_ASSIGN_OR_RETURN(window_sizes_[key], position.NextNumber(1, INT64_MAX));
   }

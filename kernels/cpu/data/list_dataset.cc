@@ -30,9 +30,9 @@ class ListIterator final : public Iterator {
 
 }  // namespace
 
-absl::StatusOr<Tensor> ListDataset::Variant(Signature signature, std::vector<Element> elements) {
+absl::StatusOr<Tensor> ListDataset::Variant(Signature signature, HeldElements elements) {
   int stages = 1;
-  for (const Element& element : elements) {
+  for (const Element& element : elements.elements()) {
     WEIR_ASSIGN_OR_RETURN(const int over, StagesOver(element));
     stages = std::max(stages, over);
   }

@@ -9,6 +9,7 @@
 #include "kernels/cpu/data/function_dataset.h"
 #include "kernels/cpu/data/parallel_calls.h"
 #include "kernels/cpu/data/rows.h"
+#include "kernels/cpu/data_flow/element_rooms.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
 
@@ -25,8 +26,9 @@ class MapAndBatchIterator final : public IteratorOverInput {
   absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override;
 
  private:
-  // Of up to batch_size elements of the input; at the first error it ends with that.
-  absl::StatusOr<std::vector<Function::Results>> MapSome(IteratorContext& context);
+  // Of the next batch_size elements of the input, fewer at its end. Those behind its first error are left
+  // out. `rooms` are of its arguments, and of the results that take their places.
+  absl::StatusOr<std::vector<Function::Results>> MapSome(IteratorContext& context, ElementRooms& rooms);
 
   const RefPtr<const MapAndBatchDataset> dataset_;
   const PreparedFunction function_;
@@ -54,7 +56,8 @@ class MapAndBatchDataset final : public FunctionDataset<MapAndBatchDataset, MapA
   const Sizes sizes_;
 };
 
-absl::StatusOr<std::vector<Function::Results>> MapAndBatchIterator::MapSome(IteratorContext& context) {
+absl::StatusOr<std::vector<Function::Results>> MapAndBatchIterator::MapSome(IteratorContext& context,
+                                                                            ElementRooms& rooms) {
   std::vector<Element> arguments;
   absl::Status error;
   while (error.ok() && static_cast<int64_t>(arguments.size()) < dataset_->sizes().batch_size) {
@@ -64,6 +67,7 @@ absl::StatusOr<std::vector<Function::Results>> MapAndBatchIterator::MapSome(Iter
     error = has_element.status();
     if (!has_element.ok() || !*has_element) break;
     arguments.push_back(std::move(next));
+    WEIR_RETURN_IF_ERROR(rooms.Hold(static_cast<int64_t>(arguments.size()), context.allocator(), "a batch"));
   }
   if (context.cancellation.is_cancelled()) return context.cancellation.reason();
   WEIR_ASSIGN_OR_RETURN(std::vector<Function::Results> results,
@@ -76,7 +80,9 @@ absl::StatusOr<std::vector<Function::Results>> MapAndBatchIterator::MapSome(Iter
 }
 
 absl::StatusOr<bool> MapAndBatchIterator::Next(IteratorContext& context, Element* element) {
-  WEIR_ASSIGN_OR_RETURN(std::vector<Function::Results> results, MapSome(context));
+  ElementRooms rooms(
+      std::max(dataset_->input().signature().types.size(), dataset_->signature().types.size()));
+  WEIR_ASSIGN_OR_RETURN(std::vector<Function::Results> results, MapSome(context, rooms));
   std::vector<Element> elements;
   for (Function::Results& result : results) {
     if (!result.ok()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/data/held_elements.h"
 #include "kernels/cpu/data/over_input.h"
 #include "kernels/cpu/data_flow/held_tensor.h"
 #include "kernels/cpu/integer_input.h"
@@ -13,6 +14,8 @@
 
 namespace weir {
 namespace {
+
+constexpr char kHolder[] = "a batch";
 
 // Rows [begin, end) of a tensor.
 struct Rows {
@@ -194,7 +197,8 @@ absl::Status ResizedIterator::CheckBatch(const Element& batch) {
 absl::StatusOr<bool> ResizedIterator::Next(IteratorContext& context, Element* element) {
   if (is_over_) return false;
   const int64_t wanted = dataset_->sizes()[next_size_];
-  std::vector<Element> batches;  // those that the rows are of
+  // Those that the rows are of.
+  HeldElements batches(dataset_->input().signature().types.size(), kHolder);
   std::vector<std::pair<int64_t, int64_t>> rows;
   int64_t size = 0;
   while (size < wanted) {
@@ -207,10 +211,10 @@ absl::StatusOr<bool> ResizedIterator::Next(IteratorContext& context, Element* el
       WEIR_RETURN_IF_ERROR(CheckBatch(batch));
       batch_ = std::move(batch);
       next_row_ = 0;
-      if (num_rows() == 0 && !batches.empty()) continue;
+      if (num_rows() == 0 && batches.size() > 0) continue;
     }
     const int64_t end = next_row_ + std::min(wanted - size, num_rows() - next_row_);
-    batches.push_back(batch_);
+    WEIR_RETURN_IF_ERROR(batches.Add(batch_, context.allocator()));
     rows.emplace_back(next_row_, end);
     size += end - next_row_;
     next_row_ = end;
@@ -224,7 +228,7 @@ absl::StatusOr<bool> ResizedIterator::Next(IteratorContext& context, Element* el
   Element joined;
   for (size_t component = 0; component < batches[0].size(); ++component) {
     std::vector<Rows> pieces;
-    for (size_t i = 0; i < batches.size(); ++i) {
+    for (size_t i = 0; i < rows.size(); ++i) {
       pieces.push_back({&batches[i][component], rows[i].first, rows[i].second});
     }
     WEIR_ASSIGN_OR_RETURN(Tensor tensor, Concatenated(pieces, context.allocator()));
@@ -272,16 +276,17 @@ class SparseBatchDataset final : public DatasetOverInput<SparseBatchDataset, Spa
   int64_t batch_size() const { return batch_size_; }
 
   // Indices, values and dense shape.
-  absl::StatusOr<Element> Join(const std::vector<Tensor>& elements, Allocator& allocator) const {
+  absl::StatusOr<Element> Join(const std::vector<Element>& elements, Allocator& allocator) const {
     const int rank = row_shape_.rank();
     int64_t num_values = 0;
     std::vector<int64_t> dense_dims = {static_cast<int64_t>(elements.size())};
     for (int d = 0; d < rank; ++d) dense_dims.push_back(std::max<int64_t>(row_shape_.dim(d), 0));
-    for (const Tensor& element : elements) {
-      WEIR_RETURN_IF_ERROR(CheckElementShape(element.shape()));
-      num_values += element.num_elements();
+    for (const Element& element : elements) {
+      const Shape& shape = element[0].shape();
+      WEIR_RETURN_IF_ERROR(CheckElementShape(shape));
+      num_values += shape.num_elements();
       for (int d = 0; d < rank; ++d) {
-        if (row_shape_.dim(d) < 0) dense_dims[d + 1] = std::max(dense_dims[d + 1], element.shape().dim(d));
+        if (row_shape_.dim(d) < 0) dense_dims[d + 1] = std::max(dense_dims[d + 1], shape.dim(d));
       }
     }
     WEIR_ASSIGN_OR_RETURN(const Shape indices_shape, Shape::FromDims({num_values, rank + 1}));
@@ -291,14 +296,15 @@ class SparseBatchDataset final : public DatasetOverInput<SparseBatchDataset, Spa
     std::copy(dense_dims.begin(), dense_dims.end(), dense_shape.flat<int64_t>().begin());
     int64_t next = 0;
     for (size_t i = 0; i < elements.size(); ++i) {
-      CopyElements(elements[i], 0, values, next, elements[i].num_elements());
-      for (int64_t k = 0; k < elements[i].num_elements(); ++k, ++next) {
+      const Tensor& element = elements[i][0];
+      CopyElements(element, 0, values, next, element.num_elements());
+      for (int64_t k = 0; k < element.num_elements(); ++k, ++next) {
         int64_t* const index = indices.flat<int64_t>().data() + next * (rank + 1);
         index[0] = static_cast<int64_t>(i);
         int64_t rest = k;
         for (int d = rank; d-- > 0;) {
-          index[d + 1] = rest % elements[i].shape().dim(d);
-          rest /= elements[i].shape().dim(d);
+          index[d + 1] = rest % element.shape().dim(d);
+          rest /= element.shape().dim(d);
         }
       }
     }
@@ -329,16 +335,16 @@ class SparseBatchDataset final : public DatasetOverInput<SparseBatchDataset, Spa
 };
 
 absl::StatusOr<bool> SparseBatchIterator::Next(IteratorContext& context, Element* element) {
-  std::vector<Tensor> elements;
-  while (static_cast<int64_t>(elements.size()) < dataset_->batch_size()) {
+  HeldElements elements(1, kHolder);
+  while (elements.size() < dataset_->batch_size()) {
     if (context.cancellation.is_cancelled()) return context.cancellation.reason();
     Element next;
     WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, &next));
     if (!has_element) break;
-    elements.push_back(std::move(next[0]));
+    WEIR_RETURN_IF_ERROR(elements.Add(std::move(next), context.allocator()));
   }
-  if (elements.empty()) return false;
-  WEIR_ASSIGN_OR_RETURN(const Element parts, dataset_->Join(elements, context.allocator()));
+  if (elements.size() == 0) return false;
+  WEIR_ASSIGN_OR_RETURN(const Element parts, dataset_->Join(elements.elements(), context.allocator()));
   Tensor variants(DType::kVariant, Shape({3}));
   for (size_t i = 0; i < parts.size(); ++i) {
     WEIR_ASSIGN_OR_RETURN(const int depth, DepthAround(parts[i]));

@@ -1,12 +1,13 @@
 // GroupByReducerDataset: one element for each key, in the order of the keys, made of all of the key's
 // elements.
 //
-// An iterator holds a state for each key that has come.
+// An iterator holds a state for each key that has come. They count on the device.
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/captured_function.h"
 #include "kernels/cpu/data/over_input.h"
+#include "kernels/cpu/data_flow/element_rooms.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -52,6 +53,8 @@ class GroupByReducerIterator final : public IteratorOverInput {
     if (states_.empty()) return false;
     // A key whose last call fails is left out, as in TensorFlow.
     Element state = std::move(states_.extract(states_.begin()).mapped());
+    num_held_ -= NumHeld(state);
+    rooms_.Free(num_held_);
     WEIR_ASSIGN_OR_RETURN(Element result, functions_.finalize.Run(std::move(state), context.cancellation));
     WEIR_RETURN_IF_ERROR(CheckResults(result, dataset_->signature()));
     *element = std::move(result);
@@ -71,15 +74,17 @@ class GroupByReducerIterator final : public IteratorOverInput {
     WEIR_ASSIGN_OR_RETURN(input_is_over_, position.NextNumber(0, 1));
     WEIR_ASSIGN_OR_RETURN(const int64_t num_states, position.NextNumber(0, INT64_MAX));
     states_.clear();
+    num_held_ = 0;
     for (int64_t i = 0; i < num_states; ++i) {
       WEIR_ASSIGN_OR_RETURN(const int64_t key, position.NextNumber());
       WEIR_ASSIGN_OR_RETURN(const int64_t size, position.NextNumber(0, INT64_MAX));
-      Element& state = states_[key];
+      Element state;
       for (int64_t k = 0; k < size; ++k) {
         // The functions check what it is.
         WEIR_ASSIGN_OR_RETURN(Tensor tensor, position.Next());
         state.push_back(std::move(tensor));
       }
+      WEIR_RETURN_IF_ERROR(Keep(context, key, std::move(state)));
     }
     return IteratorOverInput::Restore(context, position);
   }
@@ -91,20 +96,33 @@ class GroupByReducerIterator final : public IteratorOverInput {
       return absl::InvalidArgumentError("`key_func` must return a scalar int64.");
     }
     const int64_t key = keys[0].flat<int64_t>()[0];
-    auto found = states_.find(key);
-    if (found == states_.end()) {
+    if (!states_.contains(key)) {
       WEIR_ASSIGN_OR_RETURN(Element state, functions_.init.Run(keys, context.cancellation));
-      found = states_.emplace(key, std::move(state)).first;
+      WEIR_RETURN_IF_ERROR(Keep(context, key, std::move(state)));
     }
-    Element arguments = found->second;
+    Element arguments = states_[key];
     for (Tensor& tensor : element) arguments.push_back(std::move(tensor));
-    WEIR_ASSIGN_OR_RETURN(found->second, functions_.reduce.Run(std::move(arguments), context.cancellation));
+    WEIR_ASSIGN_OR_RETURN(Element state, functions_.reduce.Run(std::move(arguments), context.cancellation));
+    return Keep(context, key, std::move(state));
+  }
+  // In place of what the key had. ResourceExhausted when the device has no memory for it: nothing changes.
+  absl::Status Keep(IteratorContext& context, int64_t key, Element state) {
+    const auto found = states_.find(key);
+    const int64_t before = found == states_.end() ? 0 : NumHeld(found->second);
+    const int64_t num_held = num_held_ - before + NumHeld(state);
+    WEIR_RETURN_IF_ERROR(rooms_.Hold(num_held, context.allocator(), "the states of keys"));
+    num_held_ = num_held;
+    states_.insert_or_assign(key, std::move(state));
     return absl::OkStatus();
   }
+  // A key, and each tensor of its state.
+  static int64_t NumHeld(const Element& state) { return 1 + static_cast<int64_t>(state.size()); }
 
   const RefPtr<const GroupByReducerDataset> dataset_;
   const Functions functions_;
-  std::map<int64_t, Element> states_;  // of keys whose elements have not come out
+  std::map<int64_t, Element> states_;     // of keys whose elements have not come out
+  int64_t num_held_ = 0;                  // of all
+  ElementRooms rooms_ = ElementRooms(1);  // for these
   bool input_is_over_ = false;
 };
 

@@ -165,10 +165,10 @@ absl::StatusOr<SnapshotRun> SnapshotRun::Find(const std::string& folder, Compres
 
 absl::StatusOr<IteratorPtr> IteratorOfRun(const Dataset& above, const SnapshotRun& run,
                                           const CapturedFunction& reader_func, IteratorContext& context) {
-  std::vector<Element> shards;
+  HeldElements shards(1, "the shards of a snapshot");
   for (const std::string& folder : run.shards) {
-    shards.push_back(
-        {VariantOf(MakeRef<ShardDataset>(above.signature(), folder, run.compression, run.files))});
+    Tensor shard = VariantOf(MakeRef<ShardDataset>(above.signature(), folder, run.compression, run.files));
+    WEIR_RETURN_IF_ERROR(shards.Add({std::move(shard)}, context.allocator()));
   }
   WEIR_ASSIGN_OR_RETURN(
       Tensor all, ListDataset::Variant({{DType::kVariant}, {PartialShape::OfRank(0)}}, std::move(shards)));
