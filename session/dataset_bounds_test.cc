@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -232,6 +233,25 @@ TEST_F(DatasetBoundsTest, WhatIsKeptOfKeysCountsOnTheDevice) {
   const Output behind = g_.AddOp("SkipDataset", {grouped, Number(many - 1)}, Of(D::kInt64));
   ExpectExhausted({FirstOf(reduced, D::kInt64, PartialShape::OfRank(0)),
                    FirstOf(behind, D::kInt64, PartialShape::OfRank(0))});
+}
+
+// A table counted its values, of which there may be none.
+TEST_F(DatasetBoundsTest, KeysOfTablesCountOnTheDevice) {
+  const auto filled = [&](const Tensor& keys) {
+    const Output table = g_.AddOp("MutableHashTableOfTensorsV2", {},
+                                  {{"container", std::string()},
+                                   {"shared_name", absl::StrCat("table of ", DTypeName(keys.dtype()))},
+                                   {"key_dtype", keys.dtype()},
+                                   {"value_dtype", D::kInt64},
+                                   {"value_shape", PartialShape({0})}});
+    const Output values = Const(g_, Tensor(D::kInt64, Shape({keys.num_elements(), 0})));
+    return g_.AddNode("LookupTableInsertV2", {table, Const(g_, keys), values});
+  };
+  Tensor numbers(D::kInt64, Shape({200'000}));
+  std::iota(numbers.flat<int64_t>().begin(), numbers.flat<int64_t>().end(), 0);
+  Tensor texts(D::kString, Shape({20}));
+  for (int i = 0; i < 20; ++i) texts.flat<std::string>()[i] = std::string((1 << 20) + i, 'x');
+  ExpectExhausted({}, {filled(numbers), filled(texts)});
 }
 
 // A pattern may be asked for as often as one likes: each time all that it matches came once more.

@@ -93,6 +93,8 @@ absl::Status TableRows::Insert(const std::string& key, const Tensor& values, int
   const int64_t width = value_shape_.num_elements();
   int64_t row = Find(key);
   if (row == kNone) {
+    const int64_t num_characters = num_characters_ + static_cast<int64_t>(key.size());
+    WEIR_RETURN_IF_ERROR(rooms_.Hold(NumHeld(size() + 1, num_characters), allocator, "the keys of a table"));
     if (free_rows_.empty()) {
       if (num_rows_ == capacity_) {
         WEIR_RETURN_IF_ERROR(Reserve(std::max(2 * capacity_, kFirstCapacity), allocator));
@@ -103,6 +105,7 @@ absl::Status TableRows::Insert(const std::string& key, const Tensor& values, int
       free_rows_.pop_back();
     }
     rows_.emplace(key, row);
+    num_characters_ = num_characters;
   }
   CopyElements(values, k * width, values_, row * width, width);
   return absl::OkStatus();
@@ -114,7 +117,9 @@ void TableRows::Erase(const std::string& key) {
   const int64_t width = value_shape_.num_elements();
   ClearElements(values_, found->second * width, width);  // strings may be long
   free_rows_.push_back(found->second);
+  num_characters_ -= static_cast<int64_t>(found->first.size());
   rows_.erase(found);
+  rooms_.Free(NumHeld(size(), num_characters_));
 }
 
 void TableRows::ForEach(absl::FunctionRef<void(const std::string& key, int64_t row)> visit) const {

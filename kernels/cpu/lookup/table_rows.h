@@ -1,7 +1,8 @@
 // The keys of a table and their values: rows of tensors of one dtype and one shape each.
 //
 // Not thread safe: a LookupTable has a lock. Values are in memory of the allocator given, which grows to
-// twice its size when it is full; what that does not allow is ResourceExhausted, and changes nothing.
+// twice its size when it is full; keys count there too, with their characters. What that does not allow is
+// ResourceExhausted, and changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "graph/types/allocator.h"
 #include "graph/types/shape.h"
 #include "graph/types/tensor.h"
+#include "kernels/cpu/data_flow/element_rooms.h"
 
 namespace weir {
 
@@ -50,9 +52,18 @@ class TableRows {
   void ForEach(absl::FunctionRef<void(const std::string& key, int64_t row)> visit) const;
 
  private:
+  // For so many characters a key counts as one more.
+  static constexpr int64_t kCharactersOfKey = 64;
+
+  static int64_t NumHeld(int64_t num_keys, int64_t num_characters) {
+    return num_keys + num_characters / kCharactersOfKey;
+  }
+
   DType key_dtype_, value_dtype_;
   Shape key_shape_, value_shape_;
   absl::flat_hash_map<std::string, int64_t> rows_;
+  int64_t num_characters_ = 0;            // of its keys
+  ElementRooms rooms_ = ElementRooms(0);  // for these
   std::vector<int64_t> free_rows_;
   int64_t num_rows_ = 0;  // used and free ones
   int64_t capacity_ = 0;
