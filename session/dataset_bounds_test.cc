@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/data/dataset.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/record_io.h"
 #include "session/test_session.h"
 
 namespace weir {
@@ -252,6 +253,27 @@ TEST_F(DatasetBoundsTest, KeysOfTablesCountOnTheDevice) {
   Tensor texts(D::kString, Shape({20}));
   for (int i = 0; i < 20; ++i) texts.flat<std::string>()[i] = std::string((1 << 20) + i, 'x');
   ExpectExhausted({}, {filled(numbers), filled(texts)});
+}
+
+// Records without characters took any memory: they were nothing in a buffer that is full with so many bytes.
+TEST_F(DatasetBoundsTest, RecordsOfNothingFillTheBufferOfRecordInput) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/nothing");
+  auto writer = RecordWriter::Create(path, Compression::kGzip).value();
+  for (int i = 0; i < 1 << 16; ++i) ASSERT_TRUE(writer->Write("").ok());
+  ASSERT_TRUE(writer->Close().ok());
+  const std::string member = ReadWholeFile(PosixFileSystem(), path).value();
+  std::ofstream file(path, std::ios::binary);
+  for (int i = 0; i < 130; ++i) file << member;
+  file << member.substr(0, member.size() / 2);  // an error, for who reads to the end
+  file.close();
+  const Output records = g_.AddOp("RecordInput", {},
+                                  {{"file_pattern", path},
+                                   {"file_buffer_size", int64_t{1} << 40},
+                                   {"file_parallelism", int64_t{1}},
+                                   {"batch_size", int64_t{1}},
+                                   {"compression_type", "GZIP"}});
+  const absl::Status status = ErrorOf(records);
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 // A pattern may be asked for as often as one likes: each time all that it matches came once more.

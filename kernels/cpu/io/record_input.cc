@@ -55,6 +55,11 @@ class RecordPool final : public NodeState {
   }
 
  private:
+  // A record without characters takes its place in the buffer.
+  static int64_t NumBytes(const std::string& record) {
+    return static_cast<int64_t>(sizeof(record) + record.size());
+  }
+
   absl::Status Draw(FileSystem& files, Cancellation& cancellation, std::string* record)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     WEIR_RETURN_IF_ERROR(Fill(files, cancellation));
@@ -68,7 +73,7 @@ class RecordPool final : public NodeState {
     std::swap(buffer_[random_() % buffer_.size()], buffer_.back());
     *record = std::move(buffer_.back());
     buffer_.pop_back();
-    num_bytes_ -= static_cast<int64_t>(record->size());
+    num_bytes_ -= NumBytes(*record);
     return absl::OkStatus();
   }
 
@@ -107,7 +112,7 @@ class RecordPool final : public NodeState {
         open_.erase(open_.begin() + static_cast<ptrdiff_t>(turn_));
         continue;
       }
-      num_bytes_ += static_cast<int64_t>(record.size());
+      num_bytes_ += NumBytes(record);
       buffer_.push_back(std::move(record));
     }
     return absl::OkStatus();
