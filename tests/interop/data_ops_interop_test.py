@@ -152,6 +152,26 @@ def test_grouped_and_generated_elements(server):
     ])
 
 
+def unless(k):
+    """Gives its argument, and an error for k."""
+    return lambda v: v + tf.cast(tf.debugging.check_numerics(1.0 / tf.cast(v - k, tf.float32), "no"), tf.int64) * 0
+
+
+def test_elements_behind_errors(server):
+    r = Dataset.range
+    batch = lambda dataset, *more: over_function(raw.MapAndBatchDataset, dataset, lambda v: v * 10, *more)
+    tens = lambda x: r(4).map(lambda y: unless(1)(10 * x + y))
+    parallel = lambda dataset, f, cycle=2, block=1: dataset.interleave(f, cycle_length=cycle, block_length=block, num_parallel_calls=min(cycle, 2))
+    three = lambda x: r(10 * x, 10 * x + 3)
+    compare_datasets(server, [lambda build=build: build().ignore_errors() for build in (
+        lambda: r(5).map(unless(1)).skip(2), lambda: r(9).map(unless(1)).map(unless(4)).skip(3),
+        lambda: batch(r(12).map(unless(1)), 4, 2, False), lambda: batch(r(11).map(unless(9)), 4, 1, False), lambda: batch(r(12).map(unless(1)), 4, 2, True),
+        lambda: batch(r(3).map(unless(1)), 4, 2, False), lambda: batch(r(12).map(unless(1)).map(unless(2)), 4, 2, False),
+        lambda: parallel(r(2), tens), lambda: parallel(r(3), tens, 2, 2), lambda: parallel(r(2), tens, 1, 3), lambda: r(2).interleave(tens, cycle_length=2),
+        lambda: parallel(r(4), lambda x: three(unless(1)(x))), lambda: parallel(r(4), lambda x: three(unless(0)(x)), 2, 2),
+        lambda: parallel(r(4), lambda x: three(unless(3)(x)), 3, 1), lambda: parallel(r(4).map(unless(1)), three), lambda: parallel(r(4).map(unless(3)), three))])
+
+
 def over_function(op, dataset, f, size, calls, drop):
     wrapped = structured_function.StructuredFunctionWrapper(f, "test", dataset=dataset)
     spec = tf.TensorSpec([None] + wrapped.output_structure.shape.as_list(), wrapped.output_structure.dtype)

@@ -4,7 +4,9 @@
 // An interleaving has cycle_length datasets open (-1: as many as the device has threads, at most
 // kMaxCycleLength) and takes block_length elements of each in turn. A parallel one computes the elements of
 // those that are open ahead, each up to block_length or buffer_output_elements of them (ahead.h); the order
-// is the same.
+// is the same, but for errors. As in TensorFlow, in a parallel one an error counts as an element of its
+// block, and what has no dataset because of an error (the input's, the function's) as a dataset with that
+// error alone.
 #include <algorithm>
 #include <limits>
 
@@ -37,23 +39,31 @@ class InterleaveIterator final : public IteratorOverInput {
   absl::Status Restore(IteratorContext& context, PositionReader& position) override;
 
  private:
-  struct Open {
+  // The numbers are those of saved positions.
+  enum class State { kFree = 0, kOpen = 1, kFailed = 2 };
+  struct Place {
+    State state = State::kFree;
     Element arguments;     // what its dataset was made of
-    IteratorPtr elements;  // null: the place is free
+    IteratorPtr elements;  // null unless it is open
   };
 
-  absl::Status OpenPlace(IteratorContext& context, Open& place, Element arguments);
+  absl::Status OpenPlace(IteratorContext& context, Place& place, Element arguments);
+  // Opens the place with the next dataset, unless the input is over.
+  absl::Status TryToOpen(IteratorContext& context, Place& place);
+  absl::StatusOr<bool> NextOf(IteratorContext& context, Place& place, Element* element);
   void GoToNextPlace() {
     in_block_ = 0;
     place_ = (place_ + 1) % places_.size();
   }
+  void CountInBlock();
+  bool CountsErrors(IteratorContext& context) const;
 
   const RefPtr<const InterleaveDataset> dataset_;
   const PreparedFunction function_;
-  std::vector<Open> places_;
+  std::vector<Place> places_;
   size_t place_ = 0;
   int64_t in_block_ = 0;  // elements taken from the place
-  int64_t num_open_ = 0;
+  int64_t num_open_ = 0;  // those that failed among them
   bool input_is_over_ = false;
 };
 
@@ -86,7 +96,7 @@ InterleaveIterator::InterleaveIterator(RefPtr<const InterleaveDataset> dataset, 
       function_(std::move(function)),
       places_(dataset_->interleaving().cycle_length) {}
 
-absl::Status InterleaveIterator::OpenPlace(IteratorContext& context, Open& place, Element arguments) {
+absl::Status InterleaveIterator::OpenPlace(IteratorContext& context, Place& place, Element arguments) {
   WEIR_ASSIGN_OR_RETURN(const Element results, function_.Run(arguments, context.cancellation));
   WEIR_ASSIGN_OR_RETURN(DatasetPtr dataset, DatasetMadeFor(*dataset_, "Function", results, context));
   IteratorContext below = Below(*dataset_, context);
@@ -96,34 +106,59 @@ absl::Status InterleaveIterator::OpenPlace(IteratorContext& context, Open& place
                                                  dataset_->interleaving().ahead);
     elements = std::move(ahead);
   }
-  place.elements = std::move(elements);
-  place.arguments = std::move(arguments);
+  place = {State::kOpen, std::move(arguments), std::move(elements)};
   ++num_open_;
   return absl::OkStatus();
+}
+
+absl::Status InterleaveIterator::TryToOpen(IteratorContext& context, Place& place) {
+  Element arguments;
+  WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, &arguments));
+  input_is_over_ = !has_element;
+  return has_element ? OpenPlace(context, place, std::move(arguments)) : absl::OkStatus();
+}
+
+absl::StatusOr<bool> InterleaveIterator::NextOf(IteratorContext& context, Place& place, Element* element) {
+  if (place.state == State::kFailed) return false;
+  IteratorContext below = Below(*dataset_, context);
+  return place.elements->Next(below, element);
+}
+
+void InterleaveIterator::CountInBlock() {
+  if (++in_block_ == dataset_->interleaving().block_length) GoToNextPlace();
+}
+
+bool InterleaveIterator::CountsErrors(IteratorContext& context) const {
+  return dataset_->interleaving().ahead > 0 && !context.cancellation.is_cancelled();
 }
 
 absl::StatusOr<bool> InterleaveIterator::Next(IteratorContext& context, Element* element) {
   while (!input_is_over_ || num_open_ > 0) {
     if (context.cancellation.is_cancelled()) return context.cancellation.reason();
-    Open& place = places_[place_];
-    if (place.elements != nullptr) {
-      IteratorContext below = Below(*dataset_, context);
-      WEIR_ASSIGN_OR_RETURN(const bool has_element, place.elements->Next(below, element));
-      if (has_element) {
-        if (++in_block_ == dataset_->interleaving().block_length) GoToNextPlace();
-        return true;
+    Place& place = places_[place_];
+    if (place.state != State::kFree) {
+      const absl::StatusOr<bool> has_element = NextOf(context, place, element);
+      if (has_element.ok() && !*has_element) {
+        place = Place();
+        --num_open_;
+        GoToNextPlace();
+        continue;
       }
-      place = Open();
-      --num_open_;
-      GoToNextPlace();
-    } else if (input_is_over_) {
-      GoToNextPlace();
-    } else {
-      Element arguments;
-      WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, &arguments));
-      input_is_over_ = !has_element;
-      if (has_element) WEIR_RETURN_IF_ERROR(OpenPlace(context, place, std::move(arguments)));
+      if (has_element.ok() || CountsErrors(context)) CountInBlock();
+      return has_element;
     }
+    if (input_is_over_) {
+      GoToNextPlace();
+      continue;
+    }
+    const absl::Status opened = TryToOpen(context, place);
+    if (opened.ok()) continue;
+    if (CountsErrors(context)) {
+      place.state = State::kFailed;
+      ++num_open_;
+      CountInBlock();
+    }
+    return opened;
   }
   return false;
 }
@@ -132,9 +167,9 @@ absl::Status InterleaveIterator::Save(IteratorContext& context, PositionWriter& 
   position.Add(int64_t{input_is_over_});
   position.Add(static_cast<int64_t>(place_));
   position.Add(in_block_);
-  for (const Open& place : places_) {
-    position.Add(int64_t{place.elements != nullptr});
-    if (place.elements == nullptr) continue;
+  for (const Place& place : places_) {
+    position.Add(static_cast<int64_t>(place.state));
+    if (place.state != State::kOpen) continue;
     position.Add(place.arguments);
     IteratorContext below = Below(*dataset_, context);
     WEIR_RETURN_IF_ERROR(place.elements->Save(below, position));
@@ -147,10 +182,15 @@ absl::Status InterleaveIterator::Restore(IteratorContext& context, PositionReade
   WEIR_ASSIGN_OR_RETURN(place_, position.NextNumber(0, static_cast<int64_t>(places_.size()) - 1));
   WEIR_ASSIGN_OR_RETURN(in_block_, position.NextNumber(0, dataset_->interleaving().block_length - 1));
   num_open_ = 0;
-  for (Open& place : places_) {
-    place = Open();
-    WEIR_ASSIGN_OR_RETURN(const bool is_open, position.NextNumber(0, 1));
-    if (!is_open) continue;
+  for (Place& place : places_) {
+    place = Place();
+    WEIR_ASSIGN_OR_RETURN(const int64_t number, position.NextNumber(0, 2));
+    const auto state = static_cast<State>(number);
+    if (state == State::kFailed) {
+      place.state = state;
+      ++num_open_;
+    }
+    if (state != State::kOpen) continue;
     WEIR_ASSIGN_OR_RETURN(Element arguments, position.NextElement(dataset_->input().signature().types));
     WEIR_RETURN_IF_ERROR(OpenPlace(context, place, std::move(arguments)));
     IteratorContext below = Below(*dataset_, context);

@@ -1,8 +1,9 @@
 // MapAndBatchDataset: batches of what a function makes of elements, several at a time.
 //
 // At most num_parallel_calls calls are under way (-1: as many as the device has threads). A batch is computed
-// when it is asked for; the iterator holds its elements. A batch one of whose elements is an error is that
-// error, and the elements are gone; one in which the function ends with OutOfRange ends there.
+// when it is asked for, of batch_size elements of the input; the iterator holds them. A batch one of whose
+// elements is an error is the first such error, and the elements are gone; one in which the function ends
+// with OutOfRange ends there.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -60,12 +61,13 @@ absl::StatusOr<std::vector<Function::Results>> MapAndBatchIterator::MapSome(Iter
                                                                             ElementRooms& rooms) {
   std::vector<Element> arguments;
   absl::Status error;
-  while (error.ok() && static_cast<int64_t>(arguments.size()) < dataset_->sizes().batch_size) {
+  for (int64_t i = 0; i < dataset_->sizes().batch_size; ++i) {
     if (context.cancellation.is_cancelled()) return context.cancellation.reason();
     Element next;
     const absl::StatusOr<bool> has_element = input_->Next(context, &next);
-    error = has_element.status();
-    if (!has_element.ok() || !*has_element) break;
+    error.Update(has_element.status());
+    if (has_element.ok() && !*has_element) break;
+    if (!error.ok()) continue;
     arguments.push_back(std::move(next));
     WEIR_RETURN_IF_ERROR(rooms.Hold(static_cast<int64_t>(arguments.size()), context.allocator(), "a batch"));
   }

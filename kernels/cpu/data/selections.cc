@@ -170,8 +170,13 @@ absl::StatusOr<bool> SkipIterator::Next(IteratorContext& context, Element* eleme
   for (; count_ < dataset_->count(); ++count_) {
     if (context.cancellation.is_cancelled()) return context.cancellation.reason();
     Element skipped;
-    WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, &skipped));
-    if (!has_element) return false;
+    const absl::StatusOr<bool> has_element = input_->Next(context, &skipped);
+    if (!has_element.ok()) {
+      // As in TensorFlow the next call skips as many again.
+      if (!context.cancellation.is_cancelled()) count_ = 0;
+      return has_element;
+    }
+    if (!*has_element) return false;
   }
   return input_->Next(context, element);
 }
