@@ -172,6 +172,24 @@ def test_elements_behind_errors(server):
         lambda: parallel(r(4), lambda x: three(unless(3)(x)), 3, 1), lambda: parallel(r(4).map(unless(1)), three), lambda: parallel(r(4).map(unless(3)), three))])
 
 
+def test_cardinalities(server):
+    r = Dataset.range
+    experimental = data.experimental
+    some, endless = lambda: r(5).filter(lambda v: v > 1), lambda: r(5).repeat()
+    again = lambda dataset: over(raw.ShuffleAndRepeatDataset, dataset, buffer_size=2, seed=1, seed2=2, count=-1, reshuffle_each_iteration=True)
+    chosen = lambda datasets, selector, **more: experimental.choose_from_datasets(datasets, selector, **more)
+    windows = lambda dataset: dataset.group_by_window(lambda v: v % 2, lambda k, w: w, window_size=2)
+    one = lambda v: Dataset.from_tensors(v)
+    compare_values(server, lambda: [raw.DatasetCardinality(input_dataset=d._variant_tensor) for d in (
+        some().repeat(), some().repeat(2), again(some()), again(r(5)), r(0).repeat(), endless().batch(2).unbatch(), some().batch(2).unbatch(),
+        r(0).batch(2).unbatch(), r(0).batch(2, drop_remainder=True).unbatch(), r(5).batch(2, drop_remainder=True).unbatch(), r(5).batch(2).unbatch(),
+        endless().ignore_errors(), r(0).ignore_errors(), r(3).ignore_errors(), endless().skip(-1), some().skip(-1), r(3).skip(-1), r(3).skip(5), some().take(0),
+        some().take(-1), endless().take(-1), endless().take(0), r(0).flat_map(one), r(0).interleave(one), r(0).interleave(one, num_parallel_calls=2),
+        endless().flat_map(one), windows(r(0)), windows(endless()), windows(r(3)), chosen([endless(), r(3)], r(2)), chosen([endless(), endless()], r(2).repeat()),
+        chosen([r(3), endless()], r(2), stop_on_empty_dataset=True), chosen([some(), endless()], r(2)), chosen([r(3), r(4)], r(2).repeat()),
+        chosen([r(3), r(4)], r(2)), tf.data.TFRecordDataset([]), tf.data.TextLineDataset([]), tf.data.FixedLengthRecordDataset([], 4))])
+
+
 def over_function(op, dataset, f, size, calls, drop):
     wrapped = structured_function.StructuredFunctionWrapper(f, "test", dataset=dataset)
     spec = tf.TensorSpec([None] + wrapped.output_structure.shape.as_list(), wrapped.output_structure.dtype)

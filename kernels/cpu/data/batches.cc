@@ -251,11 +251,10 @@ class UnbatchDataset final : public DatasetOverInput<UnbatchDataset, UnbatchIter
   using DatasetOverInput::DatasetOverInput;
   int64_t cardinality() const override {
     const int64_t batches = input().cardinality();
-    if (batches == 0) return 0;
-    if (batches == kUnknown || input().signature().shapes.empty()) return kUnknown;
+    if (batches < 0) return batches;
+    if (input().signature().shapes.empty()) return kUnknown;
     const PartialShape& shape = input().signature().shapes[0];
     if (shape.rank() < 1 || shape.dim(0) <= 0) return kUnknown;
-    if (batches == kInfinite) return kInfinite;
     return batches > INT64_MAX / shape.dim(0) ? INT64_MAX : batches * shape.dim(0);
   }
 };

@@ -30,10 +30,7 @@ class IgnoreErrorsIterator final : public IteratorOverInput {
 class IgnoreErrorsDataset final : public DatasetOverInput<IgnoreErrorsDataset, IgnoreErrorsIterator> {
  public:
   using DatasetOverInput::DatasetOverInput;
-  int64_t cardinality() const override {
-    const int64_t all = input().cardinality();
-    return all == kInfinite || all == 0 ? all : kUnknown;
-  }
+  int64_t cardinality() const override { return kUnknown; }
 };
 
 class IgnoreErrors final : public DatasetKernel {

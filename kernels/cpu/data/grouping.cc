@@ -200,10 +200,7 @@ class GroupByWindowDataset final : public Dataset {
       : Dataset(std::move(signature)), input_(std::move(input)), functions_(std::move(functions)) {}
 
   absl::StatusOr<IteratorPtr> MakeIterator(IteratorContext& context) const override;
-  int64_t cardinality() const override {
-    const int64_t all = input_->cardinality();
-    return all == kInfinite || all == 0 ? all : kUnknown;
-  }
+  int64_t cardinality() const override { return input_->cardinality() == kInfinite ? kInfinite : kUnknown; }
   const Dataset& input() const { return *input_; }
 
  private:

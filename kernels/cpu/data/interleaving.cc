@@ -81,7 +81,7 @@ class InterleaveDataset final : public DatasetOfInput {
     return IteratorPtr(new InterleaveIterator(RefPtr<const InterleaveDataset>::Share(this),
                                               std::move(iterator), std::move(function)));
   }
-  int64_t cardinality() const override { return input().cardinality() == 0 ? 0 : kUnknown; }
+  int64_t cardinality() const override { return kUnknown; }
   const Interleaving& interleaving() const { return interleaving_; }
 
  private:

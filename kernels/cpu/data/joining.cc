@@ -172,17 +172,12 @@ class DirectedInterleaveDataset final : public Dataset {
         stops_on_empty_(stops_on_empty) {}
 
   absl::StatusOr<IteratorPtr> MakeIterator(IteratorContext& context) const override;
-  // Where none may be passed by, the selector and the shortest bound the number; otherwise the sum does.
+  // As TensorFlow's, also where the selector ends.
   int64_t cardinality() const override {
-    if (stops_on_empty_) return kUnknown;
-    int64_t sum = 0;
     for (const DatasetPtr& input : inputs_) {
-      const int64_t one = input->cardinality();
-      if (one == kInfinite) return selector_->cardinality() == kInfinite ? kInfinite : kUnknown;
-      if (one == kUnknown) return kUnknown;
-      sum = sum > INT64_MAX - one ? INT64_MAX : sum + one;
+      if (input->cardinality() == kInfinite) return kInfinite;
     }
-    return selector_->cardinality() == kInfinite ? sum : kUnknown;
+    return kUnknown;
   }
   bool stops_on_empty() const { return stops_on_empty_; }
 

@@ -172,7 +172,6 @@ class FilesDataset final : public Dataset {
   absl::StatusOr<IteratorPtr> MakeIterator(IteratorContext&) const override {
     return IteratorPtr(new RecordsIterator(RefPtr<const FilesDataset>::Share(this)));
   }
-  int64_t cardinality() const override { return files_.empty() ? 0 : kUnknown; }
 
   const std::vector<std::string>& files() const { return files_; }
   absl::StatusOr<std::unique_ptr<Records>> Open(size_t index) const {

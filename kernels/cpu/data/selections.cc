@@ -40,7 +40,7 @@ class RepeatDataset final : public Dataset {
   int64_t cardinality() const override {
     const int64_t once = input_->cardinality();
     if (count_ == 0 || once == 0) return 0;
-    if (count_ < 0) return once == kUnknown ? kUnknown : kInfinite;
+    if (count_ < 0) return kInfinite;
     if (once < 0) return once;
     return once > INT64_MAX / count_ ? INT64_MAX : once * count_;
   }
@@ -113,7 +113,7 @@ class TakeDataset final : public DatasetOverInput<TakeDataset, TakeIterator> {
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();
     if (count_ < 0) return all;
-    if (all == kUnknown) return count_ == 0 ? 0 : kUnknown;
+    if (all == kUnknown) return kUnknown;
     return all == kInfinite ? count_ : std::min(all, count_);
   }
   int64_t count() const { return count_; }
@@ -149,8 +149,8 @@ class SkipDataset final : public DatasetOverInput<SkipDataset, SkipIterator> {
       : DatasetOverInput(std::move(signature), std::move(input)), count_(count) {}
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();
-    if (count_ < 0) return 0;
-    return all < 0 ? all : std::max<int64_t>(0, all - count_);
+    if (all < 0) return all;
+    return count_ < 0 ? 0 : std::max<int64_t>(0, all - count_);
   }
   int64_t count() const { return count_; }
 
