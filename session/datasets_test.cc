@@ -549,6 +549,40 @@ TEST_F(DatasetFunctionsTest, AMapThatWaitsEndsWithItsWorker) {
   EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded) << result.status();
 }
 
+// The next step put a further element into a group that was full.
+TEST_F(DatasetFunctionsTest, AGroupWhoseStepWasCancelledBeginsInTheNextOne) {
+  const PartialShape rows = PartialShape::FromDims({-1}).value();
+  const AttrMap numbers = {{"component_types", std::vector<DType>{D::kInt64}}, {"shared_name", "gate"}};
+  const AttrMap number = {{"component_types", std::vector<DType>{D::kInt64}}};
+  Body key(runtime_->ops(), D::kInt64), reduce(runtime_->ops(), D::kInt64), size(runtime_->ops(), D::kInt64);
+  const Output group = reduce.g.AddOp("_Arg", {}, {{"T", D::kVariant}, {"index", 1}});
+  const Output taken = reduce.g.AddOp("QueueDequeueV2", {reduce.g.AddOp("FIFOQueueV2", {}, numbers)}, number);
+  const Output batch = reduce.g.AddOp("BatchDataset", {group, taken}, Of(D::kInt64, rows));
+  AttrMap attrs = Of(D::kInt64, rows);
+  const auto add = [&](const std::string& function, std::string body) {
+    attrs[function] = FunctionName{function};
+    attrs[BodyAttr(function)] = std::move(body);
+    attrs[absl::StrCat("T", function, "_other_arguments")] = std::vector<DType>();
+  };
+  add("key_func", key.Returning(key.Number(0), D::kInt64));
+  add("reduce_func", reduce.Returning(batch, D::kVariant));
+  add("window_size_func", size.Returning(size.Number(2), D::kInt64));
+  const std::vector<Output> nothing;
+  const Output iterator = Iterator("", D::kInt64, rows);
+  Node* const make =
+      Make(g_.AddOp("GroupByWindowDataset", {Range(4), nothing, nothing, nothing}, attrs), iterator);
+  const Output next = Next(iterator, D::kInt64, rows);
+  Node* const open =
+      g_.AddNode("QueueEnqueueV2", {g_.AddOp("FIFOQueueV2", {}, numbers), std::vector<Output>{Number(8)}});
+  ASSERT_TRUE(RunNode(make).ok());
+  const absl::Status cancelled = session().Run({}, {next}, {}, {.timeout = absl::Milliseconds(100)}).status();
+  EXPECT_EQ(cancelled.code(), absl::StatusCode::kDeadlineExceeded) << cancelled;
+  ASSERT_TRUE(RunNode(open).ok());
+  const auto result = session().Run({}, {next});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT((*result)[0].flat<int64_t>(), ElementsAre(0, 1));
+}
+
 class RecordFilesTest : public DatasetsTest {
  protected:
   std::string Path(const std::string& name) { return absl::StrCat(testing::TempDir(), "/", name); }

@@ -163,13 +163,16 @@ def test_elements_behind_errors(server):
     tens = lambda x: r(4).map(lambda y: unless(1)(10 * x + y))
     parallel = lambda dataset, f, cycle=2, block=1: dataset.interleave(f, cycle_length=cycle, block_length=block, num_parallel_calls=min(cycle, 2))
     three = lambda x: r(10 * x, 10 * x + 3)
+    grouped = lambda k: r(8).group_by_window(
+        lambda v: np.int64(0), lambda key, w: w.batch(8 + 0 * unless(k)(w.reduce(np.int64(0), lambda s, v: s + v))), window_size=2)
     compare_datasets(server, [lambda build=build: build().ignore_errors() for build in (
         lambda: r(5).map(unless(1)).skip(2), lambda: r(9).map(unless(1)).map(unless(4)).skip(3),
         lambda: batch(r(12).map(unless(1)), 4, 2, False), lambda: batch(r(11).map(unless(9)), 4, 1, False), lambda: batch(r(12).map(unless(1)), 4, 2, True),
         lambda: batch(r(3).map(unless(1)), 4, 2, False), lambda: batch(r(12).map(unless(1)).map(unless(2)), 4, 2, False),
         lambda: parallel(r(2), tens), lambda: parallel(r(3), tens, 2, 2), lambda: parallel(r(2), tens, 1, 3), lambda: r(2).interleave(tens, cycle_length=2),
         lambda: parallel(r(4), lambda x: three(unless(1)(x))), lambda: parallel(r(4), lambda x: three(unless(0)(x)), 2, 2),
-        lambda: parallel(r(4), lambda x: three(unless(3)(x)), 3, 1), lambda: parallel(r(4).map(unless(1)), three), lambda: parallel(r(4).map(unless(3)), three))])
+        lambda: parallel(r(4), lambda x: three(unless(3)(x)), 3, 1), lambda: parallel(r(4).map(unless(1)), three), lambda: parallel(r(4).map(unless(3)), three),
+        lambda: grouped(1), lambda: grouped(5))])
 
 
 def test_cardinalities(server):

@@ -4,6 +4,7 @@
 // of all groups that are not full, and the size of the windows of every key.
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/captured_function.h"
@@ -224,9 +225,15 @@ class GroupByWindowIterator final : public IteratorOverInput {
   absl::Status Restore(IteratorContext& context, PositionReader& position) override;
 
  private:
+  // What a saved position says of a group that is chosen; its key follows.
+  static constexpr int64_t kNone = 0, kCurrent = 1, kFull = 2;
+
   // Reads until a group is full, or the input is over; begins the elements of a full group, or of any.
   absl::Status FillGroup(IteratorContext& context);
-  absl::StatusOr<bool> Sort(IteratorContext& context, Element element);
+  absl::Status Sort(IteratorContext& context, Element element);
+  // The elements of the full group. As in TensorFlow one whose function fails is full no more: it waits for
+  // the end of the input.
+  absl::Status BeginFull(IteratorContext& context);
   absl::Status Begin(IteratorContext& context, int64_t key);
   // Elements of groups, and sizes of windows.
   int64_t num_held() const { return num_grouped_ + static_cast<int64_t>(window_sizes_.size()); }
@@ -242,6 +249,7 @@ class GroupByWindowIterator final : public IteratorOverInput {
   std::map<int64_t, int64_t> window_sizes_;  // of all keys that have come
   ElementRooms rooms_;                       // for both
   bool input_is_over_ = false;
+  std::optional<int64_t> full_key_;  // of a group whose elements are to begin
   int64_t current_key_ = 0;
   IteratorPtr current_;  // the elements made of a group, which is still among the groups; may be null
 };
@@ -273,6 +281,7 @@ absl::StatusOr<bool> GroupByWindowIterator::Next(IteratorContext& context, Eleme
 }
 
 absl::Status GroupByWindowIterator::FillGroup(IteratorContext& context) {
+  if (full_key_.has_value()) return BeginFull(context);  // the step before was cancelled
   while (!input_is_over_) {
     if (context.cancellation.is_cancelled()) return context.cancellation.reason();
     WEIR_RETURN_IF_ERROR(MakeRoom(context));
@@ -280,13 +289,13 @@ absl::Status GroupByWindowIterator::FillGroup(IteratorContext& context) {
     WEIR_ASSIGN_OR_RETURN(const bool has_element, input_->Next(context, &element));
     input_is_over_ = !has_element;
     if (!has_element) break;
-    WEIR_ASSIGN_OR_RETURN(const bool is_full, Sort(context, std::move(element)));
-    if (is_full) return absl::OkStatus();
+    WEIR_RETURN_IF_ERROR(Sort(context, std::move(element)));
+    if (full_key_.has_value()) return BeginFull(context);
   }
   return groups_.empty() ? absl::OkStatus() : Begin(context, groups_.begin()->first);
 }
 
-absl::StatusOr<bool> GroupByWindowIterator::Sort(IteratorContext& context, Element element) {
+absl::Status GroupByWindowIterator::Sort(IteratorContext& context, Element element) {
   WEIR_ASSIGN_OR_RETURN(const Element keys, key_.Run(element, context.cancellation));
   WEIR_ASSIGN_OR_RETURN(const int64_t key, OneNumber(keys, "key_func"));
   if (!window_sizes_.contains(key)) {
@@ -302,9 +311,14 @@ absl::StatusOr<bool> GroupByWindowIterator::Sort(IteratorContext& context, Eleme
   std::vector<Element>& group = groups_[key];
   group.push_back(std::move(element));
   ++num_grouped_;
-  if (static_cast<int64_t>(group.size()) < window_sizes_[key]) return false;
-  WEIR_RETURN_IF_ERROR(Begin(context, key));
-  return true;
+  if (static_cast<int64_t>(group.size()) == window_sizes_[key]) full_key_ = key;
+  return absl::OkStatus();
+}
+
+absl::Status GroupByWindowIterator::BeginFull(IteratorContext& context) {
+  const absl::Status begun = Begin(context, *full_key_);
+  if (begun.ok() || !context.cancellation.is_cancelled()) full_key_.reset();
+  return begun;
 }
 
 absl::Status GroupByWindowIterator::Begin(IteratorContext& context, int64_t key) {
@@ -337,7 +351,8 @@ absl::Status GroupByWindowIterator::Save(IteratorContext& context, PositionWrite
     position.Add(static_cast<int64_t>(group.size()));
     for (const Element& element : group) position.Add(element);
   }
-  position.Add(int64_t{current_ != nullptr});
+  position.Add(full_key_.has_value() ? kFull : current_ != nullptr ? kCurrent : kNone);
+  if (full_key_.has_value()) position.Add(*full_key_);
   if (current_ != nullptr) {
     position.Add(current_key_);
     IteratorContext below = Below(*dataset_, context);
@@ -365,8 +380,12 @@ absl::Status GroupByWindowIterator::Restore(IteratorContext& context, PositionRe
       ++num_grouped_;
     }
   }
-  WEIR_ASSIGN_OR_RETURN(const bool has_current, position.NextNumber(0, 1));
-  if (has_current) {
+  WEIR_ASSIGN_OR_RETURN(const int64_t chosen, position.NextNumber(kNone, kFull));
+  full_key_.reset();
+  if (chosen == kFull) {
+    WEIR_ASSIGN_OR_RETURN(full_key_, position.NextNumber());
+  }
+  if (chosen == kCurrent) {
     WEIR_ASSIGN_OR_RETURN(const int64_t key, position.NextNumber());
     WEIR_RETURN_IF_ERROR(Begin(context, key));
     IteratorContext below = Below(*dataset_, context);
