@@ -549,6 +549,53 @@ TEST_F(DatasetFunctionsTest, AMapThatWaitsEndsWithItsWorker) {
   EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded) << result.status();
 }
 
+// What waited in an iterator whose position was saved, or restored, counted no more: further calls began.
+TEST_F(DatasetFunctionsTest, ResultsThatWaitCountAlsoBehindASavedPosition) {
+  const AttrMap numbers = {{"component_types", std::vector<DType>{D::kInt64}}, {"shared_name", "calls"}};
+  const AttrMap number = {{"component_types", std::vector<DType>{D::kInt64}}};
+  Body body(runtime_->ops(), D::kInt64);
+  const Output large = body.g.AddOp("_Arg", {}, {{"T", D::kInt8}, {"index", 1}});
+  const Output taken = body.g.AddOp("QueueDequeueV2", {body.g.AddOp("FIFOQueueV2", {}, numbers)}, number);
+  body.g.AddNode("_Retval", {taken}, {{"T", D::kInt64}, {"index", 0}});
+  body.g.AddNode("_Retval", {large}, {{"T", D::kInt8}, {"index", 1}});
+  AttrMap attrs = Calling("f", GraphDefBytes(body.g.graph()).value());
+  attrs["Targuments"] = std::vector<DType>{D::kInt8};
+  const AttrMap pair = {{"output_types", std::vector<DType>{D::kInt64, D::kInt8}},
+                        {"output_shapes", std::vector<PartialShape>(2, PartialShape())}};
+  for (const auto& [name, value] : pair) attrs[name] = value;
+  AttrMap of_iterator = pair;
+  of_iterator["shared_name"] = "";
+  of_iterator["container"] = "";
+  const Output iterator = g_.AddOp("IteratorV2", {}, of_iterator);
+  const Output captured = Const(Tensor(D::kInt8, Shape({int64_t{257} << 20})));
+  Node* const make =
+      Make(g_.AddOp("ParallelMapDatasetV2", {Range(100), std::vector<Output>{captured}, Number(2)}, attrs),
+           iterator);
+  const Output next = g_.AddNode("IteratorGetNext", {iterator}, pair)->output(0);
+  const Output queue = g_.AddOp("FIFOQueueV2", {}, numbers);
+  Node* const put =
+      g_.AddNode("QueueEnqueueManyV2",
+                 {queue, std::vector<Output>{Const(Tensor::Vector<int64_t>({1, 2, 3, 4, 5, 6, 7, 8}))}});
+  const Output left = g_.AddOp("QueueSizeV2", {queue});
+  const Output saved = g_.AddOp("SerializeIterator", {iterator});
+  const Output given = g_.AddOp("Placeholder", {}, {{"dtype", D::kVariant}});
+  Node* const restore = g_.AddNode("DeserializeIterator", {iterator, given});
+  const auto num_left = [&] { return session().Run({}, {left}).value()[0].scalar<int32_t>(); };
+  ASSERT_TRUE(RunNode(make).ok());
+  const auto waits = session().Run({}, {next}, {}, {.timeout = absl::Milliseconds(100)});
+  EXPECT_EQ(waits.status().code(), absl::StatusCode::kDeadlineExceeded) << waits.status();
+  ASSERT_TRUE(RunNode(put).ok());
+  // Of the two calls that had begun then.
+  ASSERT_TRUE(session().Run({}, {next}).ok());
+  const auto position = session().Run({}, {saved});
+  ASSERT_TRUE(position.ok()) << position.status();
+  ASSERT_TRUE(session().Run({}, {next}).ok());
+  EXPECT_EQ(num_left(), 6);
+  ASSERT_TRUE(session().Run({{given, (*position)[0]}}, {}, {restore}).ok());
+  ASSERT_TRUE(session().Run({}, {next}).ok());
+  EXPECT_EQ(num_left(), 6);
+}
+
 // The next step put a further element into a group that was full.
 TEST_F(DatasetFunctionsTest, AGroupWhoseStepWasCancelledBeginsInTheNextOne) {
   const PartialShape rows = PartialShape::FromDims({-1}).value();

@@ -195,7 +195,6 @@ bool ParallelMapIterator::Await(IteratorContext& context, Call& call) {
     const auto can_go_on = [&] { return call.results.has_value() || is_cancelled; };
     context.environment().Await(calls_->mutex, absl::Condition(&can_go_on));
     is_over = call.results.has_value();
-    if (is_over) calls_->num_bytes -= std::exchange(call.num_bytes, 0);
   }
   context.cancellation.Remove(callback);
   return is_over;
@@ -209,6 +208,10 @@ absl::StatusOr<bool> ParallelMapIterator::Next(IteratorContext& context, Element
     call = waiting_.front();
     if (!Await(context, *call)) return context.cancellation.reason();
     waiting_.pop_front();
+    {
+      absl::MutexLock lock(&calls_->mutex);
+      calls_->num_bytes -= std::exchange(call->num_bytes, 0);
+    }
   } while (call->is_left_out);
   Function::Results results = *std::move(call->results);
   if (!results.ok()) return EndOrError(results.status(), calls_->dataset->keeps_cardinality());
@@ -235,9 +238,13 @@ absl::Status ParallelMapIterator::Restore(IteratorContext& context, PositionRead
   WEIR_ASSIGN_OR_RETURN(const int64_t num_calls, position.NextNumber(0, kMaxParallelCalls));
   for (int64_t i = 0; i < num_calls; ++i) {
     waiting_.push_back(std::make_shared<Call>());
+    Call& call = *waiting_.back();
     absl::StatusOr<Element> outcome;
     WEIR_RETURN_IF_ERROR(position.NextOutcome(calls_->dataset->signature().types, &outcome));
-    waiting_.back()->results = std::move(outcome);
+    call.num_bytes = NumBytes(outcome);
+    call.results = std::move(outcome);
+    absl::MutexLock lock(&calls_->mutex);
+    calls_->num_bytes += call.num_bytes;
   }
   return IteratorOverInput::Restore(context, position);
 }
