@@ -1,8 +1,10 @@
 // Datasets and iterators as steps see them: waiting, ends, positions, bounds, files of anybody. tests/interop
 // compares elements and their order with TensorFlow's.
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -637,6 +639,18 @@ class RecordFilesTest : public DatasetsTest {
     std::ofstream(Path(name), std::ios::binary) << content;
     return Path(name);
   }
+  // A small gzip file of TFRecords with that content, `num_members` times `num_records` of them.
+  std::string WritePacked(const std::string& name, const std::string& record, int num_records,
+                          int num_members) {
+    auto writer = RecordWriter::Create(Path(name), Compression::kGzip).value();
+    for (int i = 0; i < num_records; ++i) EXPECT_TRUE(writer->Write(record).ok());
+    EXPECT_TRUE(writer->Close().ok());
+    std::ifstream file(Path(name), std::ios::binary);
+    const std::string member((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    std::string all;
+    for (int i = 0; i < num_members; ++i) all += member;
+    return Write(name, all);
+  }
   // What an op on files gives.
   std::vector<std::string> Read(const char* op, const std::string& path, const std::string& compression,
                                 std::vector<Output> sizes = {}) {
@@ -684,6 +698,67 @@ TEST_F(RecordFilesTest, RecordsLinesAndPieces) {
   EXPECT_THAT(Read("FixedLengthRecordDatasetV2", pieces, "", {Number(INT64_MAX), Number(1), Number(13)}),
               IsEmpty());
   EXPECT_EQ(last_.code(), absl::StatusCode::kInvalidArgument) << last_;
+}
+
+// A few kilobytes that unpack to gigabytes were read to their end by a step that was over long since.
+TEST_F(RecordFilesTest, AStepThatIsCancelledInALongRecordEndsThere) {
+  const std::string path = WritePacked("returns", std::string(size_t{1} << 26, '\r'), 1, 64);
+  const Output lines = g_.AddOp("TextLineDataset", {Text(path), Text("GZIP"), Number(0)});
+  const Output pieces =
+      g_.AddOp("FixedLengthRecordDatasetV2",
+               {Text(path), Number(int64_t{1} << 40), Number(1), Number(0), Number(0), Text("GZIP")});
+  for (const Output& dataset : {lines, pieces}) {
+    const Output iterator = Iterator("", D::kString);
+    Node* const make = Make(dataset, iterator);
+    const Output next = Next(iterator, D::kString);
+    session_.reset();
+    ASSERT_TRUE(RunNode(make).ok());
+    // Twice: a file that was read to its end has nothing to wait for.
+    for (int i = 0; i < 2; ++i) {
+      const auto result = session().Run({}, {next}, {}, {.timeout = absl::Milliseconds(100)});
+      EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded) << result.status();
+    }
+  }
+}
+
+TEST_F(RecordFilesTest, AReaderThatIsCancelledInItsHeaderGoesOnThere) {
+  const std::string path = Write("header lines", std::string(size_t{1} << 27, '\n'));
+  const Output queue = g_.AddOp("FIFOQueueV2", {}, {{"component_types", std::vector<DType>{D::kString}}});
+  const Output reader = g_.AddOp("TextLineReaderV2", {}, {{"skip_header_lines", int64_t{1} << 40}});
+  Node* const read = g_.AddNode("ReaderReadV2", {reader, queue});
+  const Output num_units = g_.AddOp("ReaderNumWorkUnitsCompletedV2", {reader});
+  // The file comes on another thread, while the step waits for it: then its deadline can end it.
+  const Output slow = Stage("SleepDataset", Range(1), {Number(50'000)});
+  Node* const slept = g_.AddNode("DatasetToSingleElement", {slow}, Of(D::kInt64));
+  Node* put = nullptr;
+  {
+    const auto behind = g_.ControlScope({slept});
+    put = g_.AddNode("QueueEnqueueV2", {queue, std::vector<Output>{Text(path)}});
+  }
+  const auto result = session().Run({}, {}, {read, put}, {.timeout = absl::Milliseconds(150)});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded) << result.status();
+  EXPECT_EQ(session().Run({}, {num_units}).value()[0].scalar<int64_t>(), 0);
+}
+
+// It waited for the other step, which may read for as long as its files are.
+TEST_F(RecordFilesTest, AStepThatIsCancelledDoesNotWaitForOneThatFillsTheBuffer) {
+  const Output records = g_.AddOp("RecordInput", {},
+                                  {{"file_pattern", WritePacked("many_records", "", 1 << 16, 128)},
+                                   {"file_buffer_size", int64_t{1} << 40},
+                                   {"file_parallelism", int64_t{1}},
+                                   {"batch_size", int64_t{1}},
+                                   {"compression_type", "GZIP"}});
+  Session& steps = session();
+  std::atomic<int> num_over = 0;
+  std::vector<std::thread> callers;
+  for (const absl::Duration timeout : {absl::Seconds(600), absl::Milliseconds(50)}) {
+    callers.emplace_back([&, timeout] {
+      const absl::Status status = steps.Run({}, {records}, {}, {.timeout = timeout}).status();
+      const bool is_first = num_over++ == 0;
+      EXPECT_EQ(status.code() == absl::StatusCode::kDeadlineExceeded, is_first) << status;
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
 }
 
 class FileCacheTest : public RecordFilesTest {

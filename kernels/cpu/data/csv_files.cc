@@ -138,7 +138,7 @@ class CsvIterator final : public FilesIterator {
   // With its header.
   absl::Status Open(size_t file) override;
   void Close() override { reader_ = nullptr; }
-  absl::StatusOr<bool> Read(Element* element, absl::Status* problem) override;
+  absl::StatusOr<bool> Read(Cancellation&, Element* element, absl::Status* problem) override;
 
   const RefPtr<const CsvDataset> dataset_;
   std::unique_ptr<CsvReader> reader_;
@@ -243,7 +243,7 @@ absl::Status CsvIterator::Open(size_t file) {
   return absl::InvalidArgumentError(absl::StrCat("Can't read header of file ", files()[file]));
 }
 
-absl::StatusOr<bool> CsvIterator::Read(Element* element, absl::Status* problem) {
+absl::StatusOr<bool> CsvIterator::Read(Cancellation&, Element* element, absl::Status* problem) {
   std::vector<std::string> fields;
   WEIR_ASSIGN_OR_RETURN(const bool has_record, reader_->Next(&fields, problem));
   if (!has_record || !problem->ok() || element == nullptr) return has_record;

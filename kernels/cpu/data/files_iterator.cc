@@ -18,12 +18,13 @@ absl::StatusOr<bool> FilesIterator::Next(IteratorContext& context, Element* elem
       num_read_ = 0;
     }
     absl::Status problem;
-    const absl::StatusOr<bool> has_record = Read(element, &problem);
+    const absl::StatusOr<bool> has_record = Read(context.cancellation, element, &problem);
     if (has_record.ok() && *has_record) {
       ++num_read_;
       if (!problem.ok()) return problem;
       return true;
     }
+    if (!has_record.ok() && context.cancellation.is_cancelled()) return context.cancellation.reason();
     Close();
     is_open_ = false;
     ++file_;
@@ -50,7 +51,7 @@ absl::Status FilesIterator::Restore(IteratorContext& context, PositionReader& po
   for (num_read_ = 0; num_read_ < num_read; ++num_read_) {
     if (context.cancellation.is_cancelled()) return context.cancellation.reason();
     absl::Status problem;
-    WEIR_ASSIGN_OR_RETURN(const bool has_record, Read(nullptr, &problem));
+    WEIR_ASSIGN_OR_RETURN(const bool has_record, Read(context.cancellation, nullptr, &problem));
     if (has_record) continue;
     return absl::DataLossError(absl::StrCat(files()[file_], " has ", num_read_,
                                             " records; the saved position is behind ", num_read));

@@ -24,8 +24,9 @@ class FilesIterator : public Iterator {
   virtual absl::Status Open(size_t file) = 0;
   virtual void Close() = 0;
   // The next record of the open file; false at its end. A null element: it is only read past. What is wrong
-  // with this record alone ends up in `*problem`: the file goes on behind it.
-  virtual absl::StatusOr<bool> Read(Element* element, absl::Status* problem) = 0;
+  // with this record alone ends up in `*problem`: the file goes on behind it. One that is cancelled in a
+  // record goes on there.
+  virtual absl::StatusOr<bool> Read(Cancellation& cancellation, Element* element, absl::Status* problem) = 0;
 
   size_t file_ = 0;
   bool is_open_ = false;  // that file

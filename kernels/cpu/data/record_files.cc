@@ -7,6 +7,7 @@
 // the session may use (session_files.h). A saved position is a file and a number of records, which are read
 // again.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/compression.h"
@@ -26,14 +27,14 @@ constexpr size_t kBlock = size_t{1} << 18;
 class Records {
  public:
   virtual ~Records() = default;
-  // False at the end.
-  virtual absl::StatusOr<bool> Next(std::string* record) = 0;
+  // False at the end. One that is cancelled goes on where it was.
+  virtual absl::StatusOr<bool> Next(Cancellation& cancellation, std::string* record) = 0;
 };
 
 class TFRecords final : public Records {
  public:
   explicit TFRecords(std::unique_ptr<InputStream> stream) : reader_(std::move(stream)) {}
-  absl::StatusOr<bool> Next(std::string* record) override { return reader_.ReadNext(record); }
+  absl::StatusOr<bool> Next(Cancellation&, std::string* record) override { return reader_.ReadNext(record); }
 
  private:
   RecordReader reader_;
@@ -44,32 +45,41 @@ class Lines final : public Records {
  public:
   explicit Lines(std::unique_ptr<InputStream> stream) : stream_(std::move(stream)) {}
 
-  absl::StatusOr<bool> Next(std::string* line) override {
-    line->clear();
+  absl::StatusOr<bool> Next(Cancellation& cancellation, std::string* line) override {
     while (true) {
+      if (cancellation.is_cancelled()) return cancellation.reason();  // any number of returns is no line
       if (position_ == block_.size()) {
         block_.resize(kBlock);
         WEIR_ASSIGN_OR_RETURN(const size_t num_read, stream_->Read(kBlock, block_.data()));
         block_.resize(num_read);
         position_ = 0;
-        if (num_read == 0) return !line->empty();
+        if (num_read == 0) return Take(line);
       }
       const size_t end = block_.find('\n', position_);
       const size_t stop = end == std::string::npos ? block_.size() : end;
       for (size_t i = position_; i < stop; ++i) {
-        if (block_[i] != '\r') line->push_back(block_[i]);
+        if (block_[i] != '\r') line_.push_back(block_[i]);
       }
       position_ = end == std::string::npos ? stop : stop + 1;
-      if (line->size() > kLongestRecord) {
+      if (line_.size() > kLongestRecord) {
         return absl::ResourceExhaustedError(
             absl::StrCat(stream_->path(), " has a line of more than ", kLongestRecord, " bytes"));
       }
-      if (end != std::string::npos) return true;
+      if (end == std::string::npos) continue;
+      Take(line);
+      return true;
     }
   }
 
  private:
+  // Whether it has any characters.
+  bool Take(std::string* line) {
+    *line = std::exchange(line_, std::string());
+    return !line->empty();
+  }
+
   const std::unique_ptr<InputStream> stream_;
+  std::string line_;  // as far as it was read
   std::string block_;
   size_t position_ = 0;
 };
@@ -91,12 +101,12 @@ struct PieceSizes {
 class Pieces final : public Records {
  public:
   Pieces(std::unique_ptr<InputStream> stream, const PieceSizes& sizes)
-      : stream_(std::move(stream)), sizes_(sizes) {}
+      : stream_(std::move(stream)), sizes_(sizes), header_left_(sizes.header) {}
 
-  absl::StatusOr<bool> Next(std::string* record) override {
+  absl::StatusOr<bool> Next(Cancellation& cancellation, std::string* record) override {
     if (!has_begun_) {
+      WEIR_RETURN_IF_ERROR(SkipHeader(cancellation));
       has_begun_ = true;
-      WEIR_RETURN_IF_ERROR(ReadUpTo(sizes_.header, nullptr));
       WEIR_RETURN_IF_ERROR(ReadUpTo(sizes_.footer, &ahead_));
     }
     // What is read is a footer until something comes behind it.
@@ -112,14 +122,27 @@ class Pieces final : public Records {
   }
 
  private:
-  // Appends to `*bytes`; null: skips.
+  // It may have any length.
+  absl::Status SkipHeader(Cancellation& cancellation) {
+    std::string skipped;
+    while (header_left_ > 0) {
+      if (cancellation.is_cancelled()) return cancellation.reason();
+      skipped.clear();
+      const int64_t count = std::min<int64_t>(header_left_, kBlock);
+      WEIR_RETURN_IF_ERROR(ReadUpTo(count, &skipped));
+      const auto num_skipped = static_cast<int64_t>(skipped.size());
+      header_left_ = num_skipped < count ? 0 : header_left_ - count;
+    }
+    return absl::OkStatus();
+  }
+  // Appends to `*bytes`.
   absl::Status ReadUpTo(int64_t count, std::string* bytes) {
     std::string block;
     while (count > 0) {
       block.resize(std::min<int64_t>(count, kBlock));
       WEIR_ASSIGN_OR_RETURN(const size_t num_read, stream_->Read(block.size(), block.data()));
       num_read_ += static_cast<int64_t>(num_read);
-      if (bytes != nullptr) bytes->append(block, 0, num_read);
+      bytes->append(block, 0, num_read);
       if (num_read < block.size()) return absl::OkStatus();
       count -= static_cast<int64_t>(num_read);
     }
@@ -131,6 +154,7 @@ class Pieces final : public Records {
 
   const std::unique_ptr<InputStream> stream_;
   const PieceSizes sizes_;
+  int64_t header_left_;  // of its bytes, those that are not skipped yet
   bool has_begun_ = false;
   int64_t num_read_ = 0;
   std::string ahead_;  // the last footer's length of what was read
@@ -147,9 +171,9 @@ class RecordsIterator final : public FilesIterator {
   const std::vector<std::string>& files() const override;
   absl::Status Open(size_t file) override;
   void Close() override { records_ = nullptr; }
-  absl::StatusOr<bool> Read(Element* element, absl::Status*) override {
+  absl::StatusOr<bool> Read(Cancellation& cancellation, Element* element, absl::Status*) override {
     std::string record;
-    WEIR_ASSIGN_OR_RETURN(const bool has_record, records_->Next(&record));
+    WEIR_ASSIGN_OR_RETURN(const bool has_record, records_->Next(cancellation, &record));
     if (has_record && element != nullptr) *element = {Tensor::Scalar(std::move(record))};
     return has_record;
   }

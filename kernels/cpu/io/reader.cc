@@ -84,9 +84,9 @@ absl::StatusOr<std::vector<Record>> Reader::TryRead(Attempt& attempt) {
     while (unit_ != nullptr && static_cast<int64_t>(records.size()) < attempt.count &&
            num_bytes < kMostBytes) {
       Record record;
-      absl::StatusOr<bool> has_record = unit_->Next(record);
+      absl::StatusOr<bool> has_record = unit_->Next(record, attempt.caller.cancellation);
       if (!has_record.ok()) {
-        unit_ = nullptr;
+        if (!attempt.caller.cancellation.is_cancelled()) unit_ = nullptr;
         return has_record.status();
       }
       if (*has_record) {

@@ -4,7 +4,7 @@
 // A read that finds no unit open waits at the queue for one, and holds no thread meanwhile. Several may wait
 // at once: what each of them gets is read by whoever comes first. A unit is opened with the files of the
 // session that reads it. Errors: those of the queue (OutOfRange when it is closed and empty), of files and of
-// records; a unit that fails is left behind.
+// records; a unit that fails is left behind, one whose read is cancelled is not.
 //
 // Thread safety: all methods. A waiting read keeps the reader alive.
 #pragma once
@@ -36,8 +36,8 @@ struct Record {
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
-  // False at the end.
-  virtual absl::StatusOr<bool> Next(Record& record) = 0;
+  // False at the end. One that is cancelled goes on where it was.
+  virtual absl::StatusOr<bool> Next(Record& record, Cancellation& cancellation) = 0;
   // Nothing comes behind the record that Next gave: the unit is done with it.
   virtual bool is_at_end() const { return false; }
 };

@@ -24,7 +24,7 @@ namespace {
 class Identity final : public RecordSource {
  public:
   explicit Identity(Record record) : record_(std::move(record)) {}
-  absl::StatusOr<bool> Next(Record& record) override {
+  absl::StatusOr<bool> Next(Record& record, Cancellation&) override {
     record = std::move(record_);
     return true;
   }
@@ -40,8 +40,9 @@ class TextLines final : public RecordSource {
   TextLines(std::unique_ptr<ReadableFile> file, int64_t num_skipped)
       : file_(std::move(file)), num_skipped_(num_skipped) {}
 
-  absl::StatusOr<bool> Next(Record& record) override {
+  absl::StatusOr<bool> Next(Record& record, Cancellation& cancellation) override {
     while (true) {
+      if (line_ % kLinesBetweenQuestions == 0 && cancellation.is_cancelled()) return cancellation.reason();
       record.value.clear();
       WEIR_ASSIGN_OR_RETURN(const bool has_line, ReadLine(record.value));
       if (!has_line) return false;
@@ -52,6 +53,7 @@ class TextLines final : public RecordSource {
   }
 
  private:
+  static constexpr int64_t kLinesBetweenQuestions = 1024;
   static constexpr size_t kChunk = 64 << 10;
   static constexpr size_t kLongest = size_t{1} << 30;
 
@@ -90,7 +92,7 @@ class TfRecords final : public RecordSource {
  public:
   TfRecords(std::string path, std::unique_ptr<RecordReader> reader)
       : path_(std::move(path)), reader_(std::move(reader)) {}
-  absl::StatusOr<bool> Next(Record& record) override {
+  absl::StatusOr<bool> Next(Record& record, Cancellation&) override {
     record.key = absl::StrCat(path_, ":", reader_->offset());
     return reader_->ReadNext(&record.value);
   }
@@ -109,7 +111,7 @@ class FixedLengthRecords final : public RecordSource {
  public:
   FixedLengthRecords(std::unique_ptr<ReadableFile> file, RecordLayout layout)
       : file_(std::move(file)), layout_(layout), position_(layout.header) {}
-  absl::StatusOr<bool> Next(Record& record) override {
+  absl::StatusOr<bool> Next(Record& record, Cancellation&) override {
     const auto end = static_cast<int64_t>(file_->num_bytes()) - layout_.footer;
     if (position_ > end || end - position_ < layout_.record) return false;
     record.key = absl::StrCat(file_->path(), ":", number_++);

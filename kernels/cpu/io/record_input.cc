@@ -17,9 +17,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/io/matching_paths.h"
 #include "kernels/cpu/io/reader.h"
+#include "kernels/cpu/session_environment.h"
 #include "kernels/cpu/session_files.h"
 #include "kernels/device_kernels.h"
 #include "kernels/formats/record_io.h"
@@ -40,28 +42,52 @@ struct RecordInputOptions {
   Compression compression = Compression::kNone;
 };
 
-// The records, for all plans of a session. An error is its last word, as in TensorFlow.
+// The records, for all plans of a session: one step after another draws. An error is its last word, as in
+// TensorFlow.
 class RecordPool final : public NodeState {
  public:
   explicit RecordPool(RecordInputOptions options)
       : options_(std::move(options)), random_(static_cast<uint64_t>(options_.seed)) {}
 
-  absl::Status Next(FileSystem& files, Cancellation& cancellation, std::string* record) {
-    absl::MutexLock lock(&mutex_);
-    WEIR_RETURN_IF_ERROR(error_);
-    const absl::Status status = Draw(files, cancellation, record);
+  // Waits while another step draws. May block.
+  absl::Status Next(FileSystem& files, Environment& environment, Cancellation& cancellation,
+                    absl::Span<std::string> records) {
+    WEIR_RETURN_IF_ERROR(TakeTurn(environment, cancellation));
+    absl::Status status = error_;
+    for (std::string& record : records) {
+      if (status.ok()) status = Draw(files, cancellation, &record);
+    }
     if (!cancellation.is_cancelled()) error_ = status;
+    absl::MutexLock lock(&mutex_);
+    is_taken_ = false;
     return status;
   }
 
  private:
+  absl::Status TakeTurn(Environment& environment, Cancellation& cancellation) {
+    bool is_cancelled = false;
+    const uint64_t callback = cancellation.OnCancel([&](const absl::Status&) {
+      absl::MutexLock lock(&mutex_);
+      is_cancelled = true;
+    });
+    bool has_turn = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto can_go_on = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !is_taken_ || is_cancelled; };
+      environment.Await(mutex_, absl::Condition(&can_go_on));
+      has_turn = !is_taken_;
+      is_taken_ = true;
+    }
+    cancellation.Remove(callback);
+    return has_turn ? absl::OkStatus() : cancellation.reason();
+  }
+
   // A record without characters takes its place in the buffer.
   static int64_t NumBytes(const std::string& record) {
     return static_cast<int64_t>(sizeof(record) + record.size());
   }
 
-  absl::Status Draw(FileSystem& files, Cancellation& cancellation, std::string* record)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  absl::Status Draw(FileSystem& files, Cancellation& cancellation, std::string* record) {
     WEIR_RETURN_IF_ERROR(Fill(files, cancellation));
     if (buffer_.empty()) {
       WEIR_RETURN_IF_ERROR(BeginEpoch(files, cancellation));
@@ -77,8 +103,7 @@ class RecordPool final : public NodeState {
     return absl::OkStatus();
   }
 
-  absl::Status BeginEpoch(FileSystem& files, Cancellation& cancellation)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  absl::Status BeginEpoch(FileSystem& files, Cancellation& cancellation) {
     int64_t num_bytes_left = kMostBytesOfPaths;
     WEIR_ASSIGN_OR_RETURN(
         paths_, MatchingPaths(files, options_.pattern, PathKinds::kFiles, &num_bytes_left, cancellation));
@@ -94,7 +119,7 @@ class RecordPool final : public NodeState {
   }
 
   // Until the buffer is full, or the epoch's files are at their ends.
-  absl::Status Fill(FileSystem& files, Cancellation& cancellation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  absl::Status Fill(FileSystem& files, Cancellation& cancellation) {
     const int64_t most_open = std::min(options_.parallelism, kMostOpen);
     while (static_cast<int64_t>(buffer_.size()) < options_.buffer_size && num_bytes_ < kMostBytes) {
       if (cancellation.is_cancelled()) return cancellation.reason();
@@ -105,11 +130,11 @@ class RecordPool final : public NodeState {
         ++next_path_;
       }
       if (open_.empty()) return absl::OkStatus();
-      turn_ = (turn_ + 1) % open_.size();
+      at_ = (at_ + 1) % open_.size();
       std::string record;
-      WEIR_ASSIGN_OR_RETURN(const bool has_record, open_[turn_]->ReadNext(&record));
+      WEIR_ASSIGN_OR_RETURN(const bool has_record, open_[at_]->ReadNext(&record));
       if (!has_record) {
-        open_.erase(open_.begin() + static_cast<ptrdiff_t>(turn_));
+        open_.erase(open_.begin() + static_cast<ptrdiff_t>(at_));
         continue;
       }
       num_bytes_ += NumBytes(record);
@@ -120,15 +145,17 @@ class RecordPool final : public NodeState {
 
   const RecordInputOptions options_;
   absl::Mutex mutex_;
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);
-  std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
-  int64_t num_epochs_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::string> paths_ ABSL_GUARDED_BY(mutex_);  // of the epoch
-  size_t next_path_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::unique_ptr<RecordReader>> open_ ABSL_GUARDED_BY(mutex_);
-  size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;  // which of them was read last
-  std::vector<std::string> buffer_ ABSL_GUARDED_BY(mutex_);
-  int64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // in it
+  bool is_taken_ ABSL_GUARDED_BY(mutex_) = false;  // the turn
+  // Of who has the turn:
+  absl::Status error_;
+  std::mt19937_64 random_;
+  int64_t num_epochs_ = 0;
+  std::vector<std::string> paths_;  // of the epoch
+  size_t next_path_ = 0;
+  std::vector<std::unique_ptr<RecordReader>> open_;
+  size_t at_ = 0;  // which of them was read last
+  std::vector<std::string> buffer_;
+  int64_t num_bytes_ = 0;  // in it
 };
 
 class RecordInput final : public Kernel {
@@ -152,31 +179,32 @@ class RecordInput final : public Kernel {
                           CompressionOfReader(construction.attr<std::string>("compression_type")));
     const auto create = [&options] { return std::make_shared<RecordPool>(std::move(options)); };
     if (construction.session() == nullptr) {
-      return std::make_unique<RecordInput>(create(), batch_size, FilesOf(construction));
+      return std::make_unique<RecordInput>(create(), batch_size, construction);
     }
     WEIR_ASSIGN_OR_RETURN(std::shared_ptr<RecordPool> pool,
                           construction.session()->FindOrCreate<RecordPool>(
                               construction.device().name().ToString(), construction.node().name(), create));
-    return std::make_unique<RecordInput>(std::move(pool), batch_size, FilesOf(construction));
+    return std::make_unique<RecordInput>(std::move(pool), batch_size, construction);
   }
 
-  RecordInput(std::shared_ptr<RecordPool> pool, int64_t batch_size, std::shared_ptr<FileSystem> files)
-      : pool_(std::move(pool)), batch_size_(batch_size), files_(std::move(files)) {}
+  RecordInput(std::shared_ptr<RecordPool> pool, int64_t batch_size, const KernelConstruction& construction)
+      : pool_(std::move(pool)),
+        batch_size_(batch_size),
+        files_(FilesOf(construction)),
+        environment_(EnvironmentOf(construction)) {}
 
   bool may_block() const override { return true; }
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(Tensor * records, context.AllocateOutput(0, Shape({batch_size_})));
-    for (std::string& record : records->flat<std::string>()) {
-      WEIR_RETURN_IF_ERROR(pool_->Next(*files_, context.cancellation(), &record));
-    }
-    return absl::OkStatus();
+    return pool_->Next(*files_, environment_, context.cancellation(), records->flat<std::string>());
   }
 
  private:
   const std::shared_ptr<RecordPool> pool_;
   const int64_t batch_size_;
   const std::shared_ptr<FileSystem> files_;
+  Environment& environment_;
 };
 
 }  // namespace
