@@ -255,6 +255,30 @@ TEST_F(DatasetBoundsTest, KeysOfTablesCountOnTheDevice) {
   ExpectExhausted({}, {filled(numbers), filled(texts)});
 }
 
+// It took all that was left of the device, though it was refused.
+TEST_F(DatasetBoundsTest, AKeyThatIsRefusedTakesNothing) {
+  RuntimeOptions options;
+  options.memory_limit = 4 << 20;
+  const std::unique_ptr<Runtime> small = Runtime::Create(options).value();
+  LocalWorker worker(*small, small->task());
+  const Output table = g_.AddOp("MutableHashTableOfTensorsV2", {},
+                                {{"shared_name", "refused"},
+                                 {"key_dtype", D::kString},
+                                 {"value_dtype", D::kInt64},
+                                 {"value_shape", PartialShape({0})}});
+  Tensor key(D::kString, Shape({1}));
+  key.flat<std::string>()[0] = std::string(8 << 20, 'x');
+  Node* const insert =
+      g_.AddNode("LookupTableInsertV2", {table, Const(g_, key), Const(g_, Tensor(D::kInt64, Shape({1, 0})))});
+  const Output large =
+      g_.AddOp("Fill", {Const(g_, Tensor::Vector<int32_t>({1 << 20})), Const(g_, Tensor::Scalar<int8_t>(1))});
+  ASSERT_TRUE(g_.ok()) << g_.status();
+  const auto limited = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
+  EXPECT_EQ(limited->Run({}, {}, {insert}).status().code(), absl::StatusCode::kResourceExhausted);
+  const auto values = limited->Run({}, {large});
+  EXPECT_TRUE(values.ok()) << values.status();
+}
+
 // Records without characters took any memory: they were nothing in a buffer that is full with so many bytes.
 TEST_F(DatasetBoundsTest, RecordsOfNothingFillTheBufferOfRecordInput) {
   const std::string path = absl::StrCat(testing::TempDir(), "/nothing");

@@ -624,7 +624,8 @@ TEST_F(DatasetFunctionsTest, AGroupWhoseStepWasCancelledBeginsInTheNextOne) {
   Node* const open =
       g_.AddNode("QueueEnqueueV2", {g_.AddOp("FIFOQueueV2", {}, numbers), std::vector<Output>{Number(8)}});
   ASSERT_TRUE(RunNode(make).ok());
-  const absl::Status cancelled = session().Run({}, {next}, {}, {.timeout = absl::Milliseconds(100)}).status();
+  // Long enough for the functions before the one that waits.
+  const absl::Status cancelled = session().Run({}, {next}, {}, {.timeout = absl::Milliseconds(500)}).status();
   EXPECT_EQ(cancelled.code(), absl::StatusCode::kDeadlineExceeded) << cancelled;
   ASSERT_TRUE(RunNode(open).ok());
   const auto result = session().Run({}, {next});

@@ -186,6 +186,7 @@ def test_cardinalities(server):
     compare_values(server, lambda: [raw.DatasetCardinality(input_dataset=d._variant_tensor) for d in (
         some().repeat(), some().repeat(2), again(some()), again(r(5)), r(0).repeat(), endless().batch(2).unbatch(), some().batch(2).unbatch(),
         r(0).batch(2).unbatch(), r(0).batch(2, drop_remainder=True).unbatch(), r(5).batch(2, drop_remainder=True).unbatch(), r(5).batch(2).unbatch(),
+        Dataset.zip((r(8).batch(4), Dataset.from_tensor_slices(np.zeros([2, 4])))).unbatch(),
         endless().ignore_errors(), r(0).ignore_errors(), r(3).ignore_errors(), endless().skip(-1), some().skip(-1), r(3).skip(-1), r(3).skip(5), some().take(0),
         some().take(-1), endless().take(-1), endless().take(0), r(0).flat_map(one), r(0).interleave(one), r(0).interleave(one, num_parallel_calls=2),
         endless().flat_map(one), windows(r(0)), windows(endless()), windows(r(3)), chosen([endless(), r(3)], r(2)), chosen([endless(), endless()], r(2).repeat()),

@@ -252,10 +252,12 @@ class UnbatchDataset final : public DatasetOverInput<UnbatchDataset, UnbatchIter
   int64_t cardinality() const override {
     const int64_t batches = input().cardinality();
     if (batches < 0) return batches;
-    if (input().signature().shapes.empty()) return kUnknown;
-    const PartialShape& shape = input().signature().shapes[0];
-    if (shape.rank() < 1 || shape.dim(0) <= 0) return kUnknown;
-    return batches > INT64_MAX / shape.dim(0) ? INT64_MAX : batches * shape.dim(0);
+    for (const PartialShape& shape : input().signature().shapes) {
+      if (shape.rank() < 1 || shape.dim(0) < 0) continue;
+      if (shape.dim(0) == 0) return kUnknown;
+      return batches > INT64_MAX / shape.dim(0) ? INT64_MAX : batches * shape.dim(0);
+    }
+    return kUnknown;
   }
 };
 

@@ -24,7 +24,10 @@ absl::StatusOr<bool> FilesIterator::Next(IteratorContext& context, Element* elem
       if (!problem.ok()) return problem;
       return true;
     }
-    if (!has_record.ok() && context.cancellation.is_cancelled()) return context.cancellation.reason();
+    // The file goes on in the next step. Not behind an error of its own: that would be lost.
+    const bool was_cancelled =
+        context.cancellation.is_cancelled() && has_record.status() == context.cancellation.reason();
+    if (was_cancelled) return has_record.status();
     Close();
     is_open_ = false;
     ++file_;

@@ -67,6 +67,8 @@ absl::StatusOr<std::vector<Function::Results>> MapAndBatchIterator::MapSome(Iter
     const absl::StatusOr<bool> has_element = input_->Next(context, &next);
     error.Update(has_element.status());
     if (has_element.ok() && !*has_element) break;
+    // One that has no memory gives this error for ever.
+    if (absl::IsResourceExhausted(has_element.status())) break;
     if (!error.ok()) continue;
     arguments.push_back(std::move(next));
     WEIR_RETURN_IF_ERROR(rooms.Hold(static_cast<int64_t>(arguments.size()), context.allocator(), "a batch"));

@@ -33,9 +33,11 @@ class ElementRooms {
   // memory for these; then nothing changes.
   absl::Status Hold(int64_t count, Allocator& allocator, absl::string_view what) {
     const auto needed = static_cast<size_t>(count / kElementsOfRoom);
+    const size_t before = rooms_.size();
     while (rooms_.size() < needed) {
       RefPtr<Buffer> room = allocator.Allocate(num_bytes_);
       if (!room) {
+        rooms_.resize(before);
         return absl::ResourceExhaustedError(absl::StrCat("out of memory for ", kElementsOfRoom,
                                                          " more elements of ", what, ", which take ",
                                                          num_bytes_, " bytes"));

@@ -86,7 +86,10 @@ absl::StatusOr<std::vector<Record>> Reader::TryRead(Attempt& attempt) {
       Record record;
       absl::StatusOr<bool> has_record = unit_->Next(record, attempt.caller.cancellation);
       if (!has_record.ok()) {
-        if (!attempt.caller.cancellation.is_cancelled()) unit_ = nullptr;
+        const Cancellation& cancellation = attempt.caller.cancellation;
+        const bool was_cancelled =
+            cancellation.is_cancelled() && has_record.status() == cancellation.reason();
+        if (!was_cancelled) unit_ = nullptr;
         return has_record.status();
       }
       if (*has_record) {

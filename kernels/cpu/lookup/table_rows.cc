@@ -97,7 +97,11 @@ absl::Status TableRows::Insert(const std::string& key, const Tensor& values, int
     WEIR_RETURN_IF_ERROR(rooms_.Hold(NumHeld(size() + 1, num_characters), allocator, "the keys of a table"));
     if (free_rows_.empty()) {
       if (num_rows_ == capacity_) {
-        WEIR_RETURN_IF_ERROR(Reserve(std::max(2 * capacity_, kFirstCapacity), allocator));
+        absl::Status reserved = Reserve(std::max(2 * capacity_, kFirstCapacity), allocator);
+        if (!reserved.ok()) {
+          rooms_.Free(NumHeld(size(), num_characters_));
+          return reserved;
+        }
       }
       row = num_rows_++;
     } else {
