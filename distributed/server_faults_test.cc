@@ -520,7 +520,7 @@ TEST_P(ServerTest, AStepThatIsNeverAnsweredEndsAtItsDeadline) {
       session->Run({}, {model.doubled}, {}, {.timeout = absl::Milliseconds(300)}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("/job:ps/replica:0/task:0"));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
 }
 
 // Its deadline is far away, and the worker says nothing: only giving the call up ends the step.

@@ -132,8 +132,8 @@ TEST_P(TransportTest, DeadlineNamesPeerAndMethodAndTellsTheHandler) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Text(status),
               HasSubstr(absl::StrCat("ps:0 at ", listener->address(), ": /weir.T/Slow did not answer")));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
-  EXPECT_TRUE(cancelled.WaitForNotificationWithTimeout(absl::Seconds(5)));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
+  EXPECT_TRUE(cancelled.WaitForNotificationWithTimeout(absl::Minutes(1)));
   held->Reply(Frame());  // too late, and harmless
 }
 
@@ -153,9 +153,9 @@ TEST_P(TransportTest, CancelReachesBothSides) {
   });
   arrived.WaitForNotification();
   call->Cancel();
-  EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(5)));
+  EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Minutes(1)));
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
-  EXPECT_TRUE(cancelled.WaitForNotificationWithTimeout(absl::Seconds(5)));
+  EXPECT_TRUE(cancelled.WaitForNotificationWithTimeout(absl::Minutes(1)));
   bool told_at_once = false;
   held->OnCancel([&] { told_at_once = true; });
   EXPECT_TRUE(told_at_once);
