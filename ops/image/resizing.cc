@@ -5,7 +5,6 @@
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
-#include "ops/gradient_formulas.h"
 #include "ops/image/image_gradients.h"
 #include "ops/image/image_shapes.h"
 #include "ops/shape_functions.h"
@@ -49,14 +48,7 @@ constexpr char kResizeBilinearGrad[] = "ResizeBilinearGrad";
 constexpr char kResizeBicubicGrad[] = "ResizeBicubicGrad";
 
 Status NearestNeighborGradient(GradientContext& g) {
-  Output size;
-  const PartialShape& images = g.input(0).shape();
-  if (images.has_rank() && images.dim(1) != kUnknown && images.dim(2) != kUnknown) {
-    size = g.Integers({static_cast<int32_t>(images.dim(1)), static_cast<int32_t>(images.dim(2))});
-  } else {
-    size = g.Add("Slice", {formulas::ShapeOf(g, g.input(0)), g.Integers({1}), g.Integers({2})});
-  }
-  g.set_input_grad(0, g.Add("ResizeNearestNeighborGrad", {g.grad(0), size},
+  g.set_input_grad(0, g.Add("ResizeNearestNeighborGrad", {g.grad(0), SizeOfImages(g, g.input(0))},
                             SameAttrs(g, {"align_corners", "half_pixel_centers"})));
   return OkStatus();
 }

@@ -521,6 +521,15 @@ def test_gradients_of_images(call):
             call("CropAndResize_%s_%s" % (method, np.dtype(dtype)),
                  simple("CropAndResize", "image", "boxes", "box_ind", "crop_size", method=method), image.astype(dtype), boxes, which,
                  ints(3, 4), tolerance=4e-3 if dtype == f16 else 1e-4)
+    turned = f32([[0.83, -0.41, 1.37, 0.52, 0.91, -1.13, 0.021, -0.013], [1, 0, -3.77, 0.1, 1, 2.63, 0, 0]])
+    for interpolation, mode in itertools.product(("NEAREST", "BILINEAR"), ("CONSTANT", "REFLECT", "WRAP", "NEAREST")):
+        way = dict(interpolation=interpolation, fill_mode=mode)
+        names = ("images", "transforms", "output_shape")
+        for dtype in (f32, f64, f16):
+            call("ImageProjectiveTransformV2_%s_%s_%s" % (interpolation, mode, np.dtype(dtype)), simple("ImageProjectiveTransformV2", *names, **way),
+                 image.astype(dtype), turned, ints(4, 7), tolerance=4e-3 if dtype == f16 else 1e-4, tensorflow_knows="ranks")
+        call("ImageProjectiveTransformV3_%s_%s" % (interpolation, mode), simple("ImageProjectiveTransformV3", *names, "fill_value", **way),
+             image, turned[:1], ints(6, 5), f32(0.7), tolerance=1e-4, tensorflow_knows="ranks")
     # Also gray, black, white and saturated colors.
     colors = np.concatenate([np.abs(image[0]) + 0.01, [[[0, 0, 0], [1, 1, 1], [0.5, 0.5, 0.5], [1, 0, 0], [0, 1, 1], [0.5, 0.5, 0.25]]]])
     for dtype in (f32, f64):

@@ -1,6 +1,8 @@
 // What kernels of images may touch, and what they may take of time: pixels whose numbers floats do not have,
 // tensors of very many pixels that have no elements, and steps that are cancelled within a long loop.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -135,6 +137,50 @@ TEST(ImagesOfNothing, AreNotPooled) {
     ASSERT_TRUE(found.ok()) << op << ": " << found.status();
     EXPECT_EQ((*found)[0].shape(), shape);
     EXPECT_EQ((*found)[2].scalar<float>(), 1);
+  }
+}
+
+// There is nothing of them anywhere. (In the suite their gradients would be images without pixels, which the
+// op refuses.)
+TEST(ImagesOfNothing, AreFilledWhereTheyAreTransformed) {
+  TestHost host({RegisterImageKernels});
+  const std::vector<DType> types = {DType::kFloat32, DType::kFloat32, DType::kInt32, DType::kFloat32};
+  const Tensor same = Tensor::FromSpan<float>({1, 8}, {1, 0, 0, 0, 1, 0, 0, 0});
+  for (const char* mode : {"CONSTANT", "REFLECT", "WRAP", "NEAREST"}) {
+    for (const char* interpolation : {"NEAREST", "BILINEAR"}) {
+      KernelUnderTest transform(host, "ImageProjectiveTransformV3", types,
+                                {{"interpolation", std::string(interpolation)},
+                                 {"fill_mode", std::string(mode)},
+                                 {"dtype", DType::kFloat32}});
+      const Tensor found = transform.Get({Tensor(DType::kFloat32, {1, 0, 4, 1}), same,
+                                          Tensor::Vector<int32_t>({2, 2}), Tensor::Scalar<float>(7)});
+      for (const float x : found.flat<float>()) EXPECT_EQ(x, 7) << mode << " " << interpolation;
+    }
+  }
+}
+
+// Positions that no integer has, and those that are no numbers: a border's pixel, or nothing.
+TEST(EndlessPerspectives, EndAtBorders) {
+  TestHost host({RegisterImageKernels});
+  const std::vector<DType> types = {DType::kUint8, DType::kFloat32, DType::kInt32, DType::kFloat32};
+  const Tensor image = Tensor::FromSpan<uint8_t>({1, 1, 3, 1}, {10, 20, 30});
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const char* mode : {"CONSTANT", "REFLECT", "WRAP", "NEAREST"}) {
+    KernelUnderTest transform(host, "ImageProjectiveTransformV3", types,
+                              {{"interpolation", std::string("NEAREST")},
+                               {"fill_mode", std::string(mode)},
+                               {"dtype", DType::kUint8}});
+    const auto pixel = [&](float x) {
+      const Tensor moved = Tensor::FromSpan<float>({1, 8}, {1, 0, x, 0, 1, 0, 0, 0});
+      const Tensor found =
+          transform.Get({image, moved, Tensor::Vector<int32_t>({1, 1}), Tensor::Scalar<float>(7)});
+      return static_cast<int>(found.flat<uint8_t>()[0]);
+    };
+    const bool is_constant = mode == std::string("CONSTANT");
+    EXPECT_EQ(pixel(infinity), is_constant ? 7 : 30) << mode;
+    EXPECT_EQ(pixel(-infinity), is_constant ? 7 : 10) << mode;
+    EXPECT_EQ(pixel(std::nanf("")), 7) << mode;
+    for (const float x : {3e38f, -3e38f}) EXPECT_EQ(pixel(x) == 7, is_constant) << mode;
   }
 }
 
