@@ -179,6 +179,9 @@ TEST_F(DatasetBoundsTest, ElementsOfBatchesCountOnTheDevice) {
               D::kInt64, rows),
       FirstOf(g_.AddOp("RebatchDatasetV2", {one_by_one, Number(4 * many), no_remainder}, Of(D::kInt64, rows)),
               D::kInt64, rows),
+      FirstOf(g_.AddOp("SlidingWindowDataset", {all, Number(4 * many), Number(1), Number(1)},
+                       Of(D::kInt64, rows)),
+              D::kInt64, rows),
       FirstOf(
           g_.AddOp("DenseToSparseBatchDataset",
                    {of_nothing, Number(4 * many), Const(g_, Tensor::Vector<int64_t>({0}))}, Of(D::kVariant)),

@@ -331,13 +331,40 @@ TEST_F(DatasetsTest, DatasetsThatAreMadeOfThemselvesTooOftenAreRefused) {
 }
 
 TEST_F(DatasetsTest, AnEndlessSkipIsCancelledWithItsStep) {
-  const Output iterator = Iterator();
   const Output endless = Stage("RepeatDataset", Range(10), {Number(-1)});
-  Node* const make = Make(Stage("SkipDataset", endless, {Number(INT64_MAX)}), iterator);
-  const Output next = Next(iterator);
-  ASSERT_TRUE(RunNode(make).ok());
-  const auto result = session().Run({}, {next}, {}, {.timeout = absl::Milliseconds(200)});
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded) << result.status();
+  const auto cancelled = [&](Output dataset, const PartialShape& shape) {
+    const Output iterator = Iterator("", D::kInt64, shape);
+    Node* const make = Make(dataset, iterator);
+    const Output next = Next(iterator, D::kInt64, shape);
+    session_.reset();
+    EXPECT_TRUE(RunNode(make).ok());
+    return session().Run({}, {next}, {}, {.timeout = absl::Milliseconds(200)}).status().code();
+  };
+  EXPECT_EQ(cancelled(Stage("SkipDataset", endless, {Number(INT64_MAX)}), PartialShape::OfRank(0)),
+            absl::StatusCode::kDeadlineExceeded);
+  const PartialShape rows = PartialShape::OfRank(1);
+  const Output windows = g_.AddOp("SlidingWindowDataset", {endless, Number(2), Number(INT64_MAX), Number(1)},
+                                  Of(D::kInt64, rows));
+  EXPECT_EQ(cancelled(windows, rows), absl::StatusCode::kDeadlineExceeded);
+}
+
+// TensorFlow says 7, 3 and 0.
+TEST_F(DatasetsTest, SlidingWindowsAreAsManyAsTheySay) {
+  const AttrMap attrs = Of(D::kInt64, PartialShape::OfRank(1));
+  const std::vector<int64_t> numbers = {5, 1, 1}, sizes = {3, 2, 3}, shifts = {1, 2, 9}, strides = {1, 5, 1};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const Output windows = g_.AddOp(
+        "SlidingWindowDataset", {Range(7), Number(sizes[i]), Number(shifts[i]), Number(strides[i])}, attrs);
+    EXPECT_EQ((*RunAnew({g_.AddOp("DatasetCardinality", {windows})}))[0].scalar<int64_t>(), numbers[i]);
+    const Output asserted = g_.AddOp("AssertCardinalityDataset", {windows, Number(numbers[i])}, attrs);
+    const Output iterator = Iterator("", D::kInt64, PartialShape::OfRank(1));
+    Node* const make = Make(asserted, iterator);
+    const Output next = Next(iterator, D::kInt64, PartialShape::OfRank(1));
+    session_.reset();
+    ASSERT_TRUE(RunNode(make).ok());
+    for (int64_t k = 0; k < numbers[i]; ++k) EXPECT_TRUE(session().Run({}, {next}).ok());
+    EXPECT_EQ(session().Run({}, {next}).status().code(), absl::StatusCode::kOutOfRange);
+  }
 }
 
 // Datasets of functions, whose bodies are built here.

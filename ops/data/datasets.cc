@@ -204,6 +204,12 @@ std::vector<OpDef> DatasetsOps() {
           "LegacyParallelInterleaveDatasetV2",
           "Gives the elements of the datasets that f makes of the dataset's elements, of several in turn; "
           "they are computed ahead."),
+      Made("SlidingWindowDataset",
+           "Gives elements of window_size elements, as rows, each window_shift elements after the one "
+           "before."),
+      Made("ExperimentalSlidingWindowDataset",
+           "Gives elements of window_size elements, as rows, each window_shift elements after the one "
+           "before."),
       Made("WindowDataset", "Gives datasets of size elements, each shift elements after the one before."),
       Function("GroupByWindowDataset",
                "Gives the elements of what reduce_func makes of elements of one key, when there are enough."),

@@ -113,6 +113,26 @@ def test_batches_cut_anew(server):
     ])
 
 
+def sliding(dataset, size, shift=1, stride=1, drop=True):
+    return over(raw.SlidingWindowDataset, dataset, int64(None), window_size=size, window_shift=shift, window_stride=stride, drop_remainder=drop)
+
+
+def test_sliding_windows(server):
+    r = Dataset.range
+    old = lambda n, size, shift, stride: over(raw.ExperimentalSlidingWindowDataset, r(n), int64(None), window_size=size, window_shift=shift,
+                                              window_stride=stride)
+    pairs = lambda: over(raw.SlidingWindowDataset, Dataset.zip((r(5), r(5).map(lambda v: tf.fill([2], tf.as_string(v))))), int64(None),
+                         tf.TensorSpec([None, 2], tf.string), window_size=3, window_shift=2, window_stride=1)
+    shapes = (3, 1, 1), (3, 2, 1), (2, 3, 2), (3, 4, 1), (2, 5, 1), (3, 1, 3), (3, 2, 2), (1, 1, 1), (2, 2, 5), (3, 9, 1), (2, 7, 3), (9, 1, 1)
+    compare_datasets(server, [lambda n=n, shape=shape, drop=drop: sliding(r(n), *shape, drop) for n in (0, 2, 7, 10) for shape in shapes
+                              for drop in (True, False)] + [lambda shape=shape: old(7, *shape) for shape in shapes] + [
+        pairs, lambda: sliding(r(5), 0), lambda: sliding(r(5), 2, 0), lambda: sliding(r(5), 2, 1, -1), lambda: sliding(r(5), 2, 2**62, 1, False),
+        lambda: sliding(r(5), 3, 1, 2**63 - 1, False), lambda: sliding(r(5).map(lambda v: tf.cast(v, tf.int32)), 2),
+        lambda: sliding(r(5).repeat(), 3, 2).take(4), lambda: sliding(sliding(r(9), 3), 2),
+        lambda: over(raw.SlidingWindowDataset, r(6).map(lambda v: tf.fill([v // 3 + 1], v)), int64(None, None), window_size=2, window_shift=1,
+                     window_stride=1)])
+
+
 def test_orders(server):
     r = Dataset.range
     repeat = lambda n, size, count, again, seed=5: over(raw.ShuffleAndRepeatDataset, r(n), buffer_size=size, seed=seed, seed2=11, count=count,
@@ -172,7 +192,9 @@ def test_elements_behind_errors(server):
         lambda: parallel(r(2), tens), lambda: parallel(r(3), tens, 2, 2), lambda: parallel(r(2), tens, 1, 3), lambda: r(2).interleave(tens, cycle_length=2),
         lambda: parallel(r(4), lambda x: three(unless(1)(x))), lambda: parallel(r(4), lambda x: three(unless(0)(x)), 2, 2),
         lambda: parallel(r(4), lambda x: three(unless(3)(x)), 3, 1), lambda: parallel(r(4).map(unless(1)), three), lambda: parallel(r(4).map(unless(3)), three),
-        lambda: grouped(1), lambda: grouped(5))])
+        lambda: grouped(1), lambda: grouped(5))] + [
+            lambda k=k, shape=shape, drop=drop: sliding(r(9).map(unless(k)), *shape, drop).ignore_errors() for k in range(9)
+            for shape in ((3, 2), (2, 4), (2, 3), (2, 1, 3)) for drop in (True, False)])
 
 
 def test_cardinalities(server):
@@ -565,6 +587,7 @@ def test_positions_are_saved_and_restored(server):
             lambda: over(raw.ShuffleAndRepeatDataset, r(5), buffer_size=3, seed=5, seed2=11, count=3),
             lambda: matching_files.MatchingFilesDataset([folder + "/*/*", folder + "/*"]),
             lambda: r(20).apply(grouping.group_by_reducer(lambda v: v % 7, joined)),
+            lambda: sliding(r(20), 3, 2, 2, False), lambda: sliding(r(30), 2, 5),
             lambda: over_function(raw.MapAndBatchDataset, r(20), lambda v: v * v, 3, 2, False),
             lambda: tf.data.experimental.CsvDataset(written_csv(), [tf.string] * 3),
             lambda: r(9).map(lambda v: tf.fill([v % 3 + 1], v)).apply(batching.dense_to_sparse_batch(1, [4])).shuffle(5, seed=1).prefetch(2),

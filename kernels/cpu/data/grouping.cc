@@ -10,8 +10,8 @@
 #include "kernels/cpu/data/captured_function.h"
 #include "kernels/cpu/data/list_dataset.h"
 #include "kernels/cpu/data/over_input.h"
+#include "kernels/cpu/data/window_sizes.h"
 #include "kernels/cpu/data_flow/element_rooms.h"
-#include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
 #include "kernels/session_state.h"
 
@@ -54,26 +54,13 @@ class WindowIterator final : public IteratorOverInput {
 
 class WindowDataset final : public DatasetOverInput<WindowDataset, WindowIterator> {
  public:
-  struct Sizes {
-    int64_t size = 1;
-    int64_t shift = 1;
-    int64_t stride = 1;
-    bool drops_remainder = false;
-    // From the first to the last element of a window.
-    int64_t span() const { return size - 1 > (INT64_MAX - 1) / stride ? INT64_MAX : (size - 1) * stride + 1; }
-  };
-  WindowDataset(Signature signature, DatasetPtr input, const Sizes& sizes)
+  WindowDataset(Signature signature, DatasetPtr input, const WindowSizes& sizes)
       : DatasetOverInput(std::move(signature), std::move(input)), sizes_(sizes) {}
-  int64_t cardinality() const override {
-    const int64_t count = input().cardinality();
-    if (count < 0) return count;
-    if (!sizes_.drops_remainder) return count / sizes_.shift + (count % sizes_.shift != 0 ? 1 : 0);
-    return count < sizes_.span() ? 0 : (count - sizes_.span()) / sizes_.shift + 1;
-  }
-  const Sizes& sizes() const { return sizes_; }
+  int64_t cardinality() const override { return sizes_.NumWindows(input().cardinality()); }
+  const WindowSizes& sizes() const { return sizes_; }
 
  private:
-  const Sizes sizes_;
+  const WindowSizes sizes_;
 };
 
 WindowIterator::WindowIterator(RefPtr<const WindowDataset> dataset, IteratorPtr input)
@@ -130,7 +117,7 @@ absl::StatusOr<Element> WindowIterator::MakeWindow(Allocator& allocator) const {
 }
 
 absl::StatusOr<bool> WindowIterator::Next(IteratorContext& context, Element* element) {
-  const WindowDataset::Sizes& sizes = dataset_->sizes();
+  const WindowSizes& sizes = dataset_->sizes();
   WEIR_RETURN_IF_ERROR(Fill(context));
   const auto num_held = static_cast<int64_t>(buffer_.size());
   if (num_held == 0 || (sizes.drops_remainder && num_held < sizes.span())) return false;
@@ -166,13 +153,7 @@ class Window final : public DatasetKernel {
     WEIR_ASSIGN_OR_RETURN(DatasetPtr input, DatasetInput(context, 0));
     WEIR_RETURN_IF_ERROR(
         CheckTypes(signature.types, std::vector<DType>(input->signature().types.size(), DType::kVariant)));
-    WindowDataset::Sizes sizes;
-    WEIR_ASSIGN_OR_RETURN(sizes.size, ReadInteger(context.input(1), "size"));
-    WEIR_ASSIGN_OR_RETURN(sizes.shift, ReadInteger(context.input(2), "shift"));
-    WEIR_ASSIGN_OR_RETURN(sizes.stride, ReadInteger(context.input(3), "stride"));
-    if (sizes.size < 1) return absl::InvalidArgumentError("Window size must be greater than zero.");
-    if (sizes.shift < 1) return absl::InvalidArgumentError("Window shift must be greater than zero.");
-    if (sizes.stride < 1) return absl::InvalidArgumentError("window_stride must be greater than zero.");
+    WEIR_ASSIGN_OR_RETURN(WindowSizes sizes, WindowSizes::Read(context, ""));
     if (context.input(4).num_elements() != 1) {
       return absl::InvalidArgumentError("drop_remainder must be a scalar");
     }

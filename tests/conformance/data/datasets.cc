@@ -101,6 +101,8 @@ void AddPlain(Suite& suite) {
   AddMade(suite, "CacheDataset", {Tensor::Scalar("")}, Numbers());
   AddMade(suite, "RewriteDataset", {Tensor::Scalar("")}, Numbers());
   AddMade(suite, "WindowDataset", {one, one, one, no}, Numbers());
+  AddMade(suite, "SlidingWindowDataset", {one, one, one}, Numbers());
+  AddMade(suite, "ExperimentalSlidingWindowDataset", {one, one, one}, Numbers());
   AddMade(suite, "UniqueDataset", {}, Numbers());
   suite.Op("UniqueDataset")
       .Hostile({NoValue()}, "single component",
