@@ -45,6 +45,8 @@ class BinaryOperation {
   size_t size() const { return size_; }
   size_t output_size() const { return output_size_; }
   double nanoseconds() const { return nanoseconds_; }
+  // Whether its operands may be copied byte by byte; strings may not.
+  bool takes_plain_bytes() const { return IsPlainBytes(dtype_); }
 
  private:
   bool RunInFloat(const void* x, const void* y, void* z, int64_t n, Operands operands) const {
@@ -173,7 +175,7 @@ class BinaryKernel final : public Kernel {
     context.threads().ParallelFor(
         loops.num_rows(), loops.inner_size() * operation_.nanoseconds() + 3, [&](int64_t begin, int64_t end) {
           const bool accepted =
-              loops.inner_size() < kShortRow
+              loops.inner_size() < kShortRow && operation_.takes_plain_bytes()
                   ? ComputeShortRows(loops, begin, end, x.data(), y.data(), (*output)->data())
                   : ComputeRows(loops, begin, end, x.data(), y.data(), (*output)->data());
           if (!accepted) ok = false;

@@ -60,7 +60,12 @@ void AddOrder(Suite& suite) {
   AddComparison(suite, "NotEqual", Join({kNumbers, {DType::kBool}}),
                 [=](const Value& x, const Value& y) { return !is_equal(x, y); });
   for (const char* op : {"Equal", "NotEqual"}) {
-    suite.Op(op).Call({Strings({3}, {"a", "b", "c"}), Strings({}, {"b"})});
+    const Tensor many = Strings({4, 3}, {"a", "b", "c", "b", "b", "a", "", "b", "", "c", "c", "a"});
+    suite.Op(op)
+        .Call({Strings({3}, {"a", "b", "c"}), Strings({}, {"b"})})
+        .Call({many, Strings({3}, {"a", "b", "c"})})
+        .Call({many, Strings({4, 1}, {"c", "b", "", "a"})})
+        .Call({Strings({4, 1}, {"c", "b", "", "a"}), many});
     for (const DType dtype : kQuantized) {
       suite.Op(op)
           .Call({Sample(dtype, {37}, 0, 3), Sample(dtype, {37}, 0, 3, 2)})

@@ -29,6 +29,11 @@ reference::Reference ByType(reference::Reference of_integers, reference::Referen
   return [=](reference::Call& call) { (HasIntegers(call) ? of_integers : of_others)(call); };
 }
 
+// A string is larger than any number, and a long one refers to memory.
+const std::string kLongString(100, 'x');
+const Tensor kManyStrings =
+    Strings({4, 3}, {"a", kLongString, "c", "", "e", "f", "g", "h", "i", "j", "k", "l"});
+
 void AddSums(Suite& suite) {
   const auto sum = EachPair([](Number x, Number y) { return x + y; });
   suite.Op("AddV2").Reference(sum).Binary(kNumbers);
@@ -40,7 +45,10 @@ void AddSums(Suite& suite) {
       }))
       .Binary(Join(
           {kMain, {DType::kHalf, DType::kBfloat16, DType::kInt8, DType::kInt16, DType::kUint8}, kComplexes}))
-      .Call({Strings({2}, {"a", ""}), Strings({}, {"tail"})});
+      .Call({Strings({2}, {"a", ""}), Strings({}, {"tail"})})
+      .Call({kManyStrings, Strings({3}, {"one", kLongString, ""})})
+      .Call({kManyStrings, Strings({4, 1}, {"one", kLongString, "", "four"})})
+      .Call({Strings({3}, {"one", kLongString, ""}), kManyStrings});
   OpRecord& difference = suite.Op("Sub").Reference(EachPair([](Number x, Number y) { return x - y; }));
   difference.Binary(kNumbers, {2, 5, -2, 2});
   // Short rows, of which kernels may compute many at a time: more of them than a block holds.
