@@ -353,6 +353,8 @@ class SparseCrossHashed final : public Cross {
   using Cross::Cross;
 
   absl::Status Compute(KernelContext& context) override {
+    // First: behind how many columns the options are is known after that.
+    WEIR_ASSIGN_OR_RETURN(const Columns columns, ReadColumns(context));
     WEIR_ASSIGN_OR_RETURN(const int64_t num_buckets, ReadInteger(option(context, 0), "num_buckets"));
     const Tensor& is_strong = option(context, 1);
     const Tensor& salt = option(context, 2);
@@ -364,7 +366,6 @@ class SparseCrossHashed final : public Cross {
       return absl::InvalidArgumentError(
           absl::StrCat("Input \"salt\" must have length 2 but has shape ", salt.shape().ToString()));
     }
-    WEIR_ASSIGN_OR_RETURN(const Columns columns, ReadColumns(context));
     const SipHash keyed(static_cast<uint64_t>(salt.flat<int64_t>()[0]),
                         static_cast<uint64_t>(salt.flat<int64_t>()[1]));
     const auto hash_of = [&](const Column& column, int64_t i) {

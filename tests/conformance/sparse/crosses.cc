@@ -184,6 +184,11 @@ void AddCrossesRecords(Suite& suite) {
     const std::vector<Column> pairs(70, Sparse({0, 0, 0, 1}, Numbers({1, 2}), 1, 2));
     refuse(pairs, {}, "more combinations than an int64 can count");
     record.OutOfMemory(Inputs({pairs.begin(), pairs.begin() + 40}, {}, op.options), op.attrs);
+    // N columns without values: the inputs are fewer than N says.
+    const Tensors three(3, words.indices), shapes(3, words.shape);
+    std::vector<CaseInput> inputs = {three, Tensors{}, shapes, Tensors{}};
+    inputs.insert(inputs.end(), op.options.begin(), op.options.end());
+    record.Hostile(std::move(inputs), "Expected 3 input values, got 0", op.attrs);
   }
   suite.Op("SparseCrossV2").Hostile(Inputs({words}, {}, {Words({"x"})}), "separator should be a scalar");
   const Tensor zero = Tensor::Scalar<int64_t>(0), no = Tensor::Scalar(false);
