@@ -1,14 +1,39 @@
 #include "kernels/real_threads.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
 
 thread_local RunScope* current_scope = nullptr;
+// Whose compute thread this is; null for a thread of a caller.
+thread_local RealThreads* own_threads = nullptr;
+
+// What a thread keeps in mind of what it gave to others. A loop may give without end.
+constexpr size_t kMostElsewhere = 1024;
+
+// How long a compute thread goes on before others that wait have their turn: a loop may never end. Far more
+// than most steps take, for steps that alternate all end late.
+class Turn {
+ public:
+  static constexpr int64_t kMostKernels = 128;  // between two looks at the clock
+
+  bool IsOver() {
+    if (own_threads == nullptr) return false;
+    const int64_t now = absl::GetCurrentTimeNanos();
+    if (begin_ != 0 && now - begin_ < kNanoseconds) return false;
+    return std::exchange(begin_, now) != 0;
+  }
+
+ private:
+  static constexpr int64_t kNanoseconds = 10'000'000;
+  int64_t begin_ = 0;  // of what goes on when it is first asked
+};
 
 }  // namespace
 
@@ -25,15 +50,18 @@ RunScope::~RunScope() {
 bool RunScope::IsInside() { return current_scope != nullptr; }
 
 void RunScope::Drain() {
+  Turn turn;
   while (true) {
     while (!here_.empty()) {
       Runnable* const work = here_.front();
       here_.pop_front();
       runs_heavy_ = work->is_heavy();
       is_running_ = true;
-      while (work->Run(Runnable::kNoLimit)) {
-      }
+      const bool goes_on = work->Run(Turn::kMostKernels);
       is_running_ = false;
+      if (goes_on) here_.push_back(work);
+      const bool has_more = !here_.empty() || !elsewhere_.empty();
+      if (has_more && turn.IsOver() && own_threads->GoBehindOthers(&here_)) return;
     }
     if (elsewhere_.empty()) return;
     const auto [threads, work] = elsewhere_.back();
@@ -80,6 +108,7 @@ void RealThreads::Compute(Runnable* work) {
     const bool has_nothing_else = !scope->is_running_ && scope->here_.empty();
     const bool is_heavy = work->is_heavy() || (scope->is_running_ && scope->runs_heavy_);
     if (has_nothing_else || !is_heavy || options_.num_threads <= 1) return scope->here_.push_back(work);
+    if (scope->elsewhere_.size() == kMostElsewhere) scope->elsewhere_.clear();
     scope->elsewhere_.emplace_back(this, work);
   }
   absl::MutexLock lock(&work_mutex_);
@@ -98,7 +127,16 @@ bool RealThreads::TakeBack(Runnable* work) {
   return true;
 }
 
+bool RealThreads::GoBehindOthers(std::deque<Runnable*>* works) {
+  absl::MutexLock lock(&work_mutex_);
+  if (work_.empty()) return false;
+  work_.insert(work_.end(), works->begin(), works->end());
+  works->clear();
+  return true;
+}
+
 void RealThreads::RunWork() {
+  own_threads = this;
   while (Runnable* const work = NextWork()) {
     RunScope scope;
     scope.here_.push_back(work);

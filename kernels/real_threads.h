@@ -39,6 +39,8 @@ class RealThreads final : public Threads {
 
   // True when `work` was given to Compute and had not begun: the caller has it now.
   bool TakeBack(Runnable* work);
+  // For a compute thread that has had its turn. True: others wait, and have `works` when these have begun.
+  bool GoBehindOthers(std::deque<Runnable*>* works);
 
  private:
   explicit RealThreads(const Options& options) : options_(options) {}

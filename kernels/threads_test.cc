@@ -1,6 +1,8 @@
 #include "kernels/threads.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -87,6 +89,53 @@ TEST(ThreadsTest, WorkFromOutsideIsComputedElsewhere) {
   Call call([&] { done.Notify(); }, false);
   threads.Compute(&call);
   EXPECT_TRUE(done.WaitForNotificationWithTimeout(kPatience));
+}
+
+// A loop: it can always go on, or wakes itself, until it is told to end.
+class Loop final : public Runnable {
+ public:
+  Loop(Threads& threads, bool wakes_itself, bool is_heavy)
+      : threads_(threads), wakes_itself_(wakes_itself), is_heavy_(is_heavy) {}
+  bool Run(int64_t) override {
+    if (shall_end_) {
+      has_ended_.Notify();
+      return false;
+    }
+    if (!wakes_itself_) return true;
+    threads_.Compute(this);
+    return false;
+  }
+  bool is_heavy() const override { return is_heavy_; }
+  void End() {
+    shall_end_ = true;
+    has_ended_.WaitForNotification();
+  }
+
+ private:
+  Threads& threads_;
+  const bool wakes_itself_, is_heavy_;
+  std::atomic<bool> shall_end_{false};
+  absl::Notification has_ended_;
+};
+
+TEST(ThreadsTest, LoopsWithoutEndLeaveOthersTheirTurn) {
+  for (const bool wakes_itself : {false, true}) {
+    for (const bool is_heavy : {false, true}) {
+      const auto made = RealThreads::Create({.num_threads = 2}).value();
+      std::deque<Loop> loops;
+      for (int i = 0; i < 5; ++i) loops.emplace_back(*made, wakes_itself, is_heavy);
+      for (Loop& loop : loops) made->Compute(&loop);
+      for (int i = 0; i < 3; ++i) {
+        absl::Notification done;
+        Call other([&] { done.Notify(); }, is_heavy);
+        made->Compute(&other);
+        EXPECT_TRUE(done.WaitForNotificationWithTimeout(kPatience))
+            << "wakes itself: " << wakes_itself << ", heavy: " << is_heavy;
+        if (!done.HasBeenNotified()) std::abort();  // the loops would never end
+      }
+      for (Loop& loop : loops) loop.End();
+    }
+  }
 }
 
 TEST(ThreadsTest, AThreadTakesBackWhatNobodyHasBegun) {

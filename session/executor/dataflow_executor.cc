@@ -252,8 +252,7 @@ bool DataflowExecutor::HandedOver::Run(int64_t budget) {
   wait.was_left_out = cancellation.is_cancelled();
   absl::Status status = wait.was_left_out ? cancellation.reason() : executor.ComputeElsewhere(index_);
   if (executor.Post(index_, std::move(status))) {
-    while (executor.Run(budget)) {
-    }
+    if (executor.Run(budget)) executor.step_.threads->Compute(&executor);
   }
   return false;
 }
