@@ -3,37 +3,22 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "graph/interchange/reference_buffers.h"
 #include "graph/nesting.h"
+#include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {
-
-// `graph` is not pruned: it knows its stand-ins. Theirs are the names "OF/ref_value" and
-// "OF/ref_value_OUTPUT", which a client may give to a node of its own too.
-bool IsStandIn(const Node& node, const Graph& graph) {
-  const size_t slash = node.name().rfind('/');
-  if (node.op_name() != "ReadVariableOp" || slash == std::string::npos) return false;
-  absl::string_view suffix = absl::string_view(node.name()).substr(slash);
-  int output = 0;
-  if (!absl::ConsumePrefix(&suffix, "/ref_value") ||
-      (!suffix.empty() && !(absl::ConsumePrefix(&suffix, "_") && absl::SimpleAtoi(suffix, &output)))) {
-    return false;
-  }
-  Node* const of = graph.FindNode(node.name().substr(0, slash));
-  const std::optional<Output> read = of == nullptr ? std::nullopt : graph.StandIn({of, output});
-  return read.has_value() && read->node->name() == node.name();
-}
 
 bool IsUpdate(const Node& node) {
   constexpr absl::string_view kUpdates[] = {"Assign",          "ResourceApply",        "ResourceSparseApply",
@@ -60,25 +45,41 @@ absl::StatusOr<absl::flat_hash_set<const Node*>> InBranchesAndLoops(const Graph&
   return nested;
 }
 
-}  // namespace
+// A fetch of what is a variable's buffer in TensorFlow.
+struct Fetch {
+  Node* retval = nullptr;
+  ReferenceBuffer buffer;
+};
 
-absl::Status ReadFetchedReferencesLast(const Graph& graph, Graph& pruned) {
-  if (!graph.has_stand_ins()) return absl::OkStatus();
-  absl::flat_hash_set<Node*> reads;
-  for (const auto& node : pruned.nodes()) {
-    if (IsStandIn(*node, graph)) reads.insert(node.get());
+std::vector<Fetch> FetchesOfReferences(const Graph& graph) {
+  std::vector<Fetch> fetches;
+  for (const auto& node : graph.nodes()) {
+    if (node->op_name() != kRetvalOp) continue;
+    const ReferenceBuffer buffer = BufferOf(node->input(0));
+    if (buffer.read != nullptr) fetches.push_back({node.get(), buffer});
   }
-  // One that something else waits for is no fetch alone.
-  for (const auto& node : pruned.nodes()) {
-    for (Node* before : node->control_inputs()) reads.erase(before);
-    if (node->op_name() == "_Retval") continue;
+  return fetches;
+}
+
+// The reads that nothing but fetches needs.
+absl::flat_hash_set<const Node*> OnlyFetched(const Graph& graph, const std::vector<Fetch>& fetches) {
+  absl::flat_hash_set<const Node*> reads;
+  for (const Fetch& fetch : fetches) reads.insert(fetch.buffer.read);
+  for (const auto& node : graph.nodes()) {
+    for (const Node* before : node->control_inputs()) reads.erase(before);
+    if (node->op_name() == kRetvalOp) continue;
     for (const Output& input : node->inputs()) reads.erase(input.node);
   }
-  if (reads.empty()) return absl::OkStatus();
-  WEIR_ASSIGN_OR_RETURN(const absl::flat_hash_set<const Node*> nested, InBranchesAndLoops(pruned));
-  absl::flat_hash_map<Output, std::vector<Node*>> updates_of;  // by the variable's handle
-  for (const Node* read : reads) updates_of.try_emplace(read->input(0));
-  for (const auto& node : pruned.nodes()) {
+  return reads;
+}
+
+// The updates that run in every step, by the variable's handle; of those variables alone that are fetched.
+absl::StatusOr<absl::flat_hash_map<Output, std::vector<Node*>>> UpdatesOf(const Graph& graph,
+                                                                          const std::vector<Fetch>& fetches) {
+  WEIR_ASSIGN_OR_RETURN(const absl::flat_hash_set<const Node*> nested, InBranchesAndLoops(graph));
+  absl::flat_hash_map<Output, std::vector<Node*>> updates_of;
+  for (const Fetch& fetch : fetches) updates_of.try_emplace(fetch.buffer.read->input(0));
+  for (const auto& node : graph.nodes()) {
     if (!IsUpdate(*node) || nested.contains(node.get())) continue;
     for (const Output& input : node->inputs()) {
       if (const auto known = updates_of.find(input); known != updates_of.end()) {
@@ -86,14 +87,73 @@ absl::Status ReadFetchedReferencesLast(const Graph& graph, Graph& pruned) {
       }
     }
   }
-  for (Node* const read : reads) {
-    std::vector<Node*> before(read->control_inputs().begin(), read->control_inputs().end());
-    absl::flat_hash_set<const Node*> known(before.begin(), before.end());
-    for (Node* const update : updates_of[read->input(0)]) {
-      if (known.insert(update).second) before.push_back(update);
+  return updates_of;
+}
+
+std::vector<Node*> WithoutTwins(absl::Span<Node* const> some, absl::Span<Node* const> others) {
+  std::vector<Node*> all;
+  absl::flat_hash_set<const Node*> known;
+  for (const absl::Span<Node* const> nodes : {some, others}) {
+    for (Node* const node : nodes) {
+      if (known.insert(node).second) all.push_back(node);
     }
-    std::vector<Output> inputs(read->inputs().begin(), read->inputs().end());
-    pruned.Connect(read, std::move(inputs), std::move(before));
+  }
+  return all;
+}
+
+absl::StatusOr<Node*> AddBeside(const Node& node, absl::string_view suffix, NodeSpec spec, Graph& graph) {
+  spec.name = absl::StrCat(node.name(), suffix);
+  while (graph.FindNode(spec.name) != nullptr) spec.name += "_";
+  spec.device = node.requested_device();
+  spec.source = node.source();
+  return graph.AddNode(std::move(spec));
+}
+
+// Once more what the fetch gives, after the updates.
+absl::StatusOr<Output> ReadOnceMore(const Fetch& fetch, const std::vector<Node*>& updates, Graph& graph) {
+  const Node& read = *fetch.buffer.read;
+  const Output fetched = fetch.retval->input(0);
+  NodeSpec spec = {.op = read.op_name(),
+                   .inputs = {read.input(0)},
+                   .control_inputs = WithoutTwins({fetched.node}, updates),
+                   .attrs = read.attrs()};
+  WEIR_ASSIGN_OR_RETURN(Node* const last, AddBeside(read, "/last_read", std::move(spec), graph));
+  if (!fetch.buffer.is_shaped) return last->output(0);
+  WEIR_ASSIGN_OR_RETURN(Node* const shape,
+                        AddBeside(*fetched.node, "/last_shape", {.op = "Shape", .inputs = {fetched}}, graph));
+  NodeSpec shaped = {.op = "Reshape", .inputs = {last->output(0), shape->output(0)}};
+  WEIR_ASSIGN_OR_RETURN(Node* const reshaped,
+                        AddBeside(*fetched.node, "/last_shaped", std::move(shaped), graph));
+  return reshaped->output(0);
+}
+
+// One without a shape of its own may have another number of elements after an update.
+bool MayBeShaped(const Fetch& fetch) {
+  const std::optional<ResourceType>& variable =
+      fetch.buffer.read->input(0).node->resource_type(fetch.buffer.read->input(0).index);
+  return variable.has_value() && variable->shape.is_fully_known();
+}
+
+}  // namespace
+
+absl::Status ReadFetchedReferencesLast(const Graph& graph, Graph& pruned) {
+  if (!graph.has_stand_ins()) return absl::OkStatus();
+  const std::vector<Fetch> fetches = FetchesOfReferences(pruned);
+  if (fetches.empty()) return absl::OkStatus();
+  const absl::flat_hash_set<const Node*> only_fetched = OnlyFetched(pruned, fetches);
+  WEIR_ASSIGN_OR_RETURN(const auto updates_of, UpdatesOf(pruned, fetches));
+  for (const Fetch& fetch : fetches) {
+    Node* const read = fetch.buffer.read;
+    const std::vector<Node*>& updates = updates_of.at(read->input(0));
+    if (updates.empty()) continue;
+    if (only_fetched.contains(read)) {
+      pruned.Connect(read, {read->inputs().begin(), read->inputs().end()},
+                     WithoutTwins(read->control_inputs(), updates));
+    } else if (!fetch.buffer.is_shaped || MayBeShaped(fetch)) {
+      WEIR_ASSIGN_OR_RETURN(const Output last, ReadOnceMore(fetch, updates, pruned));
+      pruned.Connect(fetch.retval, {last},
+                     {fetch.retval->control_inputs().begin(), fetch.retval->control_inputs().end()});
+    }
   }
   return absl::OkStatus();
 }

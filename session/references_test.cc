@@ -34,6 +34,13 @@ std::string Constant(const std::string& name, float value) {
           std::to_string(value) + " } } }");
 }
 
+std::string Integer(const std::string& name, int value) {
+  return Node(name, "Const", {},
+              "attr { key: 'dtype' value { type: DT_INT32 } } attr { key: 'value' value { tensor { dtype: "
+              "DT_INT32 tensor_shape {} int_val: " +
+                  std::to_string(value) + " } } }");
+}
+
 std::string Variable(const std::string& name, const std::string& op = "VariableV2") {
   return Node(name, op, {},
               "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'shape' value { shape {} } }");
@@ -82,6 +89,21 @@ TEST_F(ReferencesTest, AFetchedReferenceHasWhatTheStepsUpdatesMade) {
     EXPECT_EQ((*values)[0].scalar<float>(), expected += 16);
   }
   EXPECT_EQ(Fetch("v:0").value(), expected) << "no update runs for a fetch alone";
+}
+
+// What an Identity or a Reshape gives is the buffer as well, also where something reads it before the update.
+TEST_F(ReferencesTest, AFetchOfWhatPassesTheBufferOnHasTheUpdatesToo) {
+  Import(Variable("v") + Constant("two", 2) + Constant("nine", 9) + Node("init", "Assign", {"v", "two"}) +
+         Node("alone", "Identity", {"v"}) + Node("read", "Identity", {"v"}) +
+         Node("copy", "StopGradient", {"read"}) + Node("used", "Mul", {"read", "two"}) +
+         Node("late", "Assign", {"v", "nine", "^used", "^copy"}) + Integer("zero", 0) +
+         Node("deep", "ExpandDims", {"read", "zero"}));
+  Run("init");
+  const auto values = session_->Run({}, {"alone:0", "read:0", "copy:0", "deep:0", "used:0"}, {"late"});
+  ASSERT_TRUE(values.ok()) << values.status();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ((*values)[i].flat<float>()[0], 9) << i;
+  EXPECT_EQ((*values)[3].shape(), Shape({1}));
+  EXPECT_EQ((*values)[4].scalar<float>(), 4) << "it was computed before";
 }
 
 // All nodes were looked at for each of them: this took minutes.

@@ -9,6 +9,7 @@
 #include "graph/interchange/input_name.h"
 #include "graph/interchange/old_handles.h"
 #include "graph/interchange/proto/graph.pb.h"
+#include "graph/interchange/reference_buffers.h"
 #include "graph/types/device_name.h"
 
 namespace weir {
@@ -17,9 +18,6 @@ namespace {
 using ::tensorflow::DataType;
 using ::tensorflow::GraphDef;
 using ::tensorflow::NodeDef;
-
-// An attr of the reads that are made here: later GraphDefs tell them from a program's own, which are copies.
-constexpr char kReadAttr[] = "_reads_reference";
 
 enum class Role {
   kNone,      // knows nothing of references: reads the values of those it is given
@@ -119,31 +117,8 @@ bool IsMerge(const NodeDef& node) { return node.op() == "Merge"; }
 
 bool IsIdentity(const NodeDef& node) { return node.op() == "Identity"; }
 
-// What a node makes of the buffer of its first input.
-enum class Passage {
-  kNone,    // something else
-  kSame,    // its output
-  kShaped,  // its output, with another shape of as many elements
-  kSwitch,  // that of its outputs which is alive
-  kEnter,   // its output in every iteration of a loop
-  kTyped,   // its output, if that has the same type
-};
-
-Passage PassageOf(absl::string_view op) {
-  static const auto* const kByOp = new std::map<absl::string_view, Passage>{
-      {"Identity", Passage::kSame},        {"StopGradient", Passage::kSame},
-      {"PreventGradient", Passage::kSame}, {"CheckNumerics", Passage::kSame},
-      {"EnsureShape", Passage::kSame},     {"Reshape", Passage::kShaped},
-      {"ExpandDims", Passage::kShaped},    {"Squeeze", Passage::kShaped},
-      {"Switch", Passage::kSwitch},        {"Enter", Passage::kEnter},
-      {"Bitcast", Passage::kTyped},        {"Cast", Passage::kTyped},
-  };
-  const auto found = kByOp->find(op);
-  return found == kByOp->end() ? Passage::kNone : found->second;
-}
-
 Passage PassageOf(const NodeDef& node) {
-  const Passage passage = PassageOf(node.op());
+  const Passage passage = weir::PassageOf(node.op());
   if (passage == Passage::kTyped) {
     const bool is_cast = node.op() == "Cast";
     const int from = TypeAttr(node, is_cast ? "SrcT" : "T"), to = TypeAttr(node, is_cast ? "DstT" : "type");
@@ -155,25 +130,11 @@ Passage PassageOf(const NodeDef& node) {
   return is_constant != node.attr().end() && is_constant->second.b() ? passage : Passage::kNone;
 }
 
-// Of a graph's node. A later GraphDef has no consumers in loops that are there already.
-Passage PassageOf(const Node& node) {
-  const Passage passage = PassageOf(node.op_name());
-  if (passage == Passage::kTyped) {
-    return node.output_type(0) == node.input_type(0) ? Passage::kSame : Passage::kNone;
-  }
-  return passage == Passage::kEnter ? Passage::kNone : passage;
-}
-
-// Whether it is one of the reads made here. Programs may give their own nodes any attr.
-bool ReadsReference(const Node& node) {
-  return node.op_name() == "ReadVariableOp" && node.FindAttr(kReadAttr) != nullptr;
-}
-
 // Whether two nodes that ask for these devices may be on the same one.
 bool MayBeTogether(const std::string& a, const std::string& b) {
   if (a == b || a.empty() || b.empty()) return true;
   const absl::StatusOr<DeviceName> first = DeviceName::Parse(a), second = DeviceName::Parse(b);
-  return first.ok() && second.ok() && first->MergedWith(*second).ok();
+  return first.ok() && second.ok() && MayBeTogether(*first, *second);
 }
 
 bool IsControl(absl::string_view input) { return absl::StartsWith(input, "^"); }
@@ -542,7 +503,7 @@ bool ReferenceLowering::LowerIdentity(const NodeDef& node, NodeDef* lowered) {
   // Without a device it is placed beside the variable.
   if (!reference || !MayBeTogether(reference->device, node.device())) return false;
   Begin(node, *op, lowered);
-  (*lowered->mutable_attr())[kReadAttr].set_b(true);
+  (*lowered->mutable_attr())[kReadsReferenceAttr].set_b(true);
   (*lowered->mutable_attr())["dtype"].set_type(static_cast<DataType>(reference->dtype));
   lowered->add_input(reference->handle);
   std::vector<std::string> before = ControlInputs(node);
@@ -721,7 +682,7 @@ void ReferenceLowering::AddRead(const std::string& name, const Reference& refere
   read->set_op("ReadVariableOp");
   read->set_device(reference.device);
   (*read->mutable_attr())["dtype"].set_type(static_cast<DataType>(reference.dtype));
-  (*read->mutable_attr())[kReadAttr].set_b(true);
+  (*read->mutable_attr())[kReadsReferenceAttr].set_b(true);
   read->add_input(reference.handle);
   std::vector<std::string> before = {reference.after};
   before.insert(before.end(), after.begin(), after.end());

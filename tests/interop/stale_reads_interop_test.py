@@ -157,6 +157,26 @@ def test_what_shares_the_buffer_sees_updates(server):
     assert found[0] == [11, 12] and found[3] == [[11], [12]] and found[7] == [1, 2], found
 
 
+def test_a_fetch_of_what_shares_the_buffer_has_the_updates(server):
+    def build():
+        fetches = []
+        for view in (v1.identity, lambda v: v.value(), lambda v: v.read_value(), lambda v: tf.reshape(v, [2, 1]), lambda v: tf.expand_dims(v, 0),
+                     lambda v: tf.identity(tf.identity(v)), lambda v: tf.squeeze(tf.reshape(v, [1, 2, 1])), lambda v: v + 0.0):
+            v = variable([1.0, 2.0])
+            seen = view(v)
+            with tf.control_dependencies([seen]):
+                late = v1.assign(v, [8.0, 9.0])
+            with tf.control_dependencies([late]):
+                fetches += [seen, late, seen * 2.0]
+        v = variable([1.0, 2.0])
+        with tf.control_dependencies([v1.assign_add(v, [1.0, 1.0])]):
+            between = v.read_value()
+        return fetches + [between, v1.assign(v, between * 10.0)]
+
+    found = values_of(compare(server, build, run(1)))
+    assert found[0] == [8, 9] and found[9] == [[8], [9]] and found[21] == [1, 2] and found[-2] == [20, 30], found
+
+
 def attrs_of(op, dtype, shape):
     """Values of the attrs that have no default and that the input does not determine."""
     samples = {"int": 1, "float": 1.0, "bool": True, "type": dtype, "shape": shape, "string": "m", "list(int)": [1] * len(shape)}
