@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/types/status_macros.h"
+#include "kernels/cancellable_wait.h"
 
 namespace weir {
 
@@ -77,29 +78,16 @@ void AheadIterator::Start(IteratorContext& context) {
   buffer_->is_filling = false;
 }
 
-bool AheadIterator::Await(IteratorContext& context, bool (*is_ready)(const Buffer&)) {
-  bool is_cancelled = false;
-  const uint64_t callback = context.cancellation.OnCancel([&](const absl::Status&) {
-    absl::MutexLock lock(&buffer_->mutex);
-    is_cancelled = true;
-  });
-  bool was_ready = false;
-  {
-    absl::MutexLock lock(&buffer_->mutex);
-    const auto can_go_on = [&] { return is_ready(*buffer_) || is_cancelled; };
-    context.environment().Await(buffer_->mutex, absl::Condition(&can_go_on));
-    was_ready = is_ready(*buffer_);
-  }
-  context.cancellation.Remove(callback);
-  return was_ready;
+absl::Status AheadIterator::Await(IteratorContext& context, bool (*is_ready)(const Buffer&)) {
+  return AwaitUnlessCancelled(context.environment(), buffer_->mutex, context.cancellation,
+                              [&] { return is_ready(*buffer_); });
 }
 
 absl::StatusOr<bool> AheadIterator::Next(IteratorContext& context, Element* element) {
   Start(context);
-  const bool is_ready = Await(context, [](const Buffer& buffer) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  WEIR_RETURN_IF_ERROR(Await(context, [](const Buffer& buffer) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return !buffer.elements.empty() || !buffer.is_filling;
-  });
-  if (!is_ready) return context.cancellation.reason();
+  }));
   {
     absl::MutexLock lock(&buffer_->mutex);
     if (!buffer_->elements.empty()) {
@@ -120,11 +108,11 @@ absl::Status AheadIterator::Save(IteratorContext& context, PositionWriter& posit
     absl::MutexLock lock(&buffer_->mutex);
     buffer_->is_paused = true;
   }
-  const bool is_idle =
+  const absl::Status waited =
       Await(context, [](const Buffer& buffer) ABSL_NO_THREAD_SAFETY_ANALYSIS { return !buffer.is_filling; });
   absl::MutexLock lock(&buffer_->mutex);
   buffer_->is_paused = false;
-  if (!is_idle) return context.cancellation.reason();
+  WEIR_RETURN_IF_ERROR(waited);
   position.Add(int64_t{buffer_->is_over});
   position.Add(static_cast<int64_t>(buffer_->elements.size()));
   for (const absl::StatusOr<Element>& element : buffer_->elements) position.Add(element);

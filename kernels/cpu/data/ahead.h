@@ -31,8 +31,8 @@ class AheadIterator final : public Iterator {
  private:
   struct Buffer;
 
-  // Until `is_ready` gives true, with the buffer's mutex held; false when the caller was cancelled before.
-  bool Await(IteratorContext& context, bool (*is_ready)(const Buffer&));
+  // Until `is_ready` gives true, with the buffer's mutex held; an error when the caller was cancelled before.
+  absl::Status Await(IteratorContext& context, bool (*is_ready)(const Buffer&));
   static void Fill(const std::shared_ptr<Buffer>& buffer, IteratorRun& run, Threads* threads, int stages);
 
   const std::shared_ptr<Buffer> buffer_;  // shared with the thread that fills it

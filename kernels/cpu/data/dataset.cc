@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/cancellable_wait.h"
 #include "kernels/cpu/data_flow/held_resource.h"
 #include "kernels/cpu/data_flow/plain_value.h"
 
@@ -117,22 +118,8 @@ void IteratorRun::EndLastCall() {
 }
 
 absl::Status IteratorRun::AwaitLastCalls(Cancellation& cancellation) {
-  bool is_cancelled = false;
-  const uint64_t callback = cancellation.OnCancel([&](const absl::Status&) {
-    absl::MutexLock lock(&mutex_);
-    is_cancelled = true;
-  });
-  bool are_over = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto can_go_on = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return num_last_calls_ == 0 || is_cancelled;
-    };
-    environment().Await(mutex_, absl::Condition(&can_go_on));
-    are_over = num_last_calls_ == 0;
-  }
-  cancellation.Remove(callback);
-  return are_over ? absl::OkStatus() : cancellation.reason();
+  return AwaitUnlessCancelled(environment(), mutex_, cancellation,
+                              [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return num_last_calls_ == 0; });
 }
 
 absl::StatusOr<bool> AskTop(Iterator& iterator, IteratorContext& context, Element* element) {

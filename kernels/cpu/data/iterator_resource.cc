@@ -2,6 +2,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellable_wait.h"
 #include "kernels/cpu/data/pipeline.h"
 
 namespace weir {
@@ -41,21 +42,10 @@ IteratorResource::Pass::~Pass() {
 }
 
 absl::Status IteratorResource::Pass::Enter(const Caller& caller) {
-  bool is_cancelled = false;
-  const uint64_t callback = caller.cancellation.OnCancel([&](const absl::Status&) {
-    absl::MutexLock lock(&mutex_);
-    is_cancelled = true;
-  });
-  bool has_entered = false;  // decided here: the step may be cancelled between the lock and Remove
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto can_go_on = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !is_busy_ || is_cancelled; };
-    run->environment().Await(mutex_, absl::Condition(&can_go_on));
-    has_entered = !is_cancelled;
-    if (has_entered) is_busy_ = true;
-  }
-  caller.cancellation.Remove(callback);
-  return has_entered ? absl::OkStatus() : caller.cancellation.reason();
+  return AwaitUnlessCancelled(
+      run->environment(), mutex_, caller.cancellation,
+      [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !is_busy_; },
+      [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { is_busy_ = true; });
 }
 
 void IteratorResource::Pass::Leave() {

@@ -7,17 +7,18 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellable_wait.h"
 #include "kernels/cpu/data/captured_function.h"
 #include "kernels/cpu/data/pipeline.h"
 #include "kernels/cpu/data_flow/held_resource.h"
@@ -57,7 +58,13 @@ class ShardedPass {
 
  private:
   using Outcome = absl::StatusOr<Element>;
+  // What a shard may do: take what another one has left for it, end, or else ask the iterator (is_busy_).
+  struct Turn {
+    std::optional<Outcome> left_for_it;
+    bool is_over = false;
+  };
 
+  absl::StatusOr<Turn> AwaitTurn(const Caller& caller, size_t shard);
   // Whether the next element may be taken, for whatever shard it is.
   bool has_room() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return shards_[next_].size() < max_buffered_ && num_bytes_ < kMaxAheadBytes;
@@ -75,33 +82,36 @@ class ShardedPass {
   bool is_over_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-absl::StatusOr<bool> ShardedPass::Next(const Caller& caller, int64_t shard, Element* element) {
-  bool is_cancelled = false;
-  const uint64_t callback = caller.cancellation.OnCancel([&](const absl::Status&) {
-    absl::MutexLock lock(&mutex_);
-    is_cancelled = true;
-  });
-  const absl::Cleanup remove = [&] { caller.cancellation.Remove(callback); };
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      std::deque<Outcome>& own = shards_[shard];
-      const auto can_go_on = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return is_cancelled || !own.empty() || is_over_ ||
-               (!is_busy_ && (next_ == static_cast<size_t>(shard) || has_room()));
-      };
-      run_->environment().Await(mutex_, absl::Condition(&can_go_on));
-      if (is_cancelled || caller.cancellation.is_cancelled()) return caller.cancellation.reason();
-      if (!own.empty()) {
-        Outcome outcome = std::move(own.front());
-        own.pop_front();
-        num_bytes_ -= NumBytes(outcome);
-        if (!outcome.ok()) return outcome.status();
-        *element = *std::move(outcome);
-        return true;
-      }
-      if (is_over_) return false;
+absl::StatusOr<ShardedPass::Turn> ShardedPass::AwaitTurn(const Caller& caller, size_t shard) {
+  Turn turn;
+  const auto is_ready = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return !shards_[shard].empty() || is_over_ || (!is_busy_ && (next_ == shard || has_room()));
+  };
+  const auto take = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::deque<Outcome>& own = shards_[shard];
+    if (!own.empty()) {
+      turn.left_for_it = std::move(own.front());
+      own.pop_front();
+      num_bytes_ -= NumBytes(*turn.left_for_it);
+    } else if (is_over_) {
+      turn.is_over = true;
+    } else {
       is_busy_ = true;
+    }
+  };
+  WEIR_RETURN_IF_ERROR(
+      AwaitUnlessCancelled(run_->environment(), mutex_, caller.cancellation, is_ready, take));
+  return turn;
+}
+
+absl::StatusOr<bool> ShardedPass::Next(const Caller& caller, int64_t shard, Element* element) {
+  while (true) {
+    WEIR_ASSIGN_OR_RETURN(Turn turn, AwaitTurn(caller, static_cast<size_t>(shard)));
+    if (turn.is_over) return false;
+    if (turn.left_for_it.has_value()) {
+      if (!turn.left_for_it->ok()) return turn.left_for_it->status();
+      *element = **std::move(turn.left_for_it);
+      return true;
     }
     IteratorContext context = {*run_, caller.cancellation, caller.threads};
     Element next;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "kernels/cancellable_wait.h"
 #include "kernels/cpu/data/function_dataset.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
@@ -73,7 +74,7 @@ class ParallelMapIterator final : public IteratorOverInput {
   absl::Status StartCalls(IteratorContext& context);
   void Start(Element arguments);
   // Whether the call is over; if not, the caller's step was cancelled.
-  bool Await(IteratorContext& context, Call& call);
+  absl::Status Await(IteratorContext& context, Call& call);
 
   // The worker's end is the run's, and so the calls'.
   void EndWith(IteratorRun& run);
@@ -183,21 +184,9 @@ absl::Status ParallelMapIterator::StartCalls(IteratorContext& context) {
   return absl::OkStatus();
 }
 
-bool ParallelMapIterator::Await(IteratorContext& context, Call& call) {
-  bool is_cancelled = false;
-  const uint64_t callback = context.cancellation.OnCancel([&](const absl::Status&) {
-    absl::MutexLock lock(&calls_->mutex);
-    is_cancelled = true;
-  });
-  bool is_over = false;
-  {
-    absl::MutexLock lock(&calls_->mutex);
-    const auto can_go_on = [&] { return call.results.has_value() || is_cancelled; };
-    context.environment().Await(calls_->mutex, absl::Condition(&can_go_on));
-    is_over = call.results.has_value();
-  }
-  context.cancellation.Remove(callback);
-  return is_over;
+absl::Status ParallelMapIterator::Await(IteratorContext& context, Call& call) {
+  return AwaitUnlessCancelled(context.environment(), calls_->mutex, context.cancellation,
+                              [&] { return call.results.has_value(); });
 }
 
 absl::StatusOr<bool> ParallelMapIterator::Next(IteratorContext& context, Element* element) {
@@ -206,7 +195,7 @@ absl::StatusOr<bool> ParallelMapIterator::Next(IteratorContext& context, Element
     WEIR_RETURN_IF_ERROR(StartCalls(context));
     if (waiting_.empty()) return false;
     call = waiting_.front();
-    if (!Await(context, *call)) return context.cancellation.reason();
+    WEIR_RETURN_IF_ERROR(Await(context, *call));
     waiting_.pop_front();
     {
       absl::MutexLock lock(&calls_->mutex);
@@ -222,7 +211,7 @@ absl::StatusOr<bool> ParallelMapIterator::Next(IteratorContext& context, Element
 
 absl::Status ParallelMapIterator::Save(IteratorContext& context, PositionWriter& position) {
   for (const CallRef& call : waiting_) {
-    if (!Await(context, *call)) return context.cancellation.reason();
+    WEIR_RETURN_IF_ERROR(Await(context, *call));
   }
   position.Add(int64_t{input_is_over_});
   const auto is_left_out = [](const CallRef& call) { return call->is_left_out; };

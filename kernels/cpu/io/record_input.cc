@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellable_wait.h"
 #include "kernels/cpu/io/matching_paths.h"
 #include "kernels/cpu/io/reader.h"
 #include "kernels/cpu/session_environment.h"
@@ -65,21 +66,9 @@ class RecordPool final : public NodeState {
 
  private:
   absl::Status TakeTurn(Environment& environment, Cancellation& cancellation) {
-    bool is_cancelled = false;
-    const uint64_t callback = cancellation.OnCancel([&](const absl::Status&) {
-      absl::MutexLock lock(&mutex_);
-      is_cancelled = true;
-    });
-    bool has_turn = false;
-    {
-      absl::MutexLock lock(&mutex_);
-      const auto can_go_on = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !is_taken_ || is_cancelled; };
-      environment.Await(mutex_, absl::Condition(&can_go_on));
-      has_turn = !is_taken_;
-      is_taken_ = true;
-    }
-    cancellation.Remove(callback);
-    return has_turn ? absl::OkStatus() : cancellation.reason();
+    return AwaitUnlessCancelled(
+        environment, mutex_, cancellation, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !is_taken_; },
+        [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { is_taken_ = true; });
   }
 
   // A record without characters takes its place in the buffer.
