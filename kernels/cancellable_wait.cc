@@ -11,12 +11,14 @@ absl::Status AwaitUnlessCancelled(Environment& environment, absl::Mutex& mutex, 
     absl::MutexLock lock(&mutex);
     is_cancelled = true;
   });
-  bool was_cancelled = false;  // decided here: the step may be cancelled between the lock and Remove
+  // Decided under the lock: the step may be cancelled between that and Remove. Its callbacks run one after
+  // another, and this one may be late.
+  bool was_cancelled = false;
   {
     absl::MutexLock lock(&mutex);
     const auto can_go_on = [&] { return is_cancelled || is_ready(); };
     environment.Await(mutex, absl::Condition(&can_go_on));
-    was_cancelled = is_cancelled;
+    was_cancelled = is_cancelled || cancellation.is_cancelled();
     if (!was_cancelled) take();
   }
   cancellation.Remove(callback);

@@ -3,6 +3,8 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 
 namespace weir {
@@ -53,6 +55,22 @@ TEST(CancellableWaitTest, AStepThatIsOverTakesNothing) {
   Cancellation cancellation;
   cancellation.Cancel(kReason);
   EXPECT_EQ(room.Take(cancellation), kReason);
+  EXPECT_FALSE(room.IsTaken());
+}
+
+TEST(CancellableWaitTest, AStepWhoseOtherCallbacksStillRunTakesNothing) {
+  Room room;
+  Cancellation cancellation;
+  absl::Notification has_returned;
+  cancellation.OnCancel([&](const absl::Status&) {
+    room.Leave();
+    EXPECT_FALSE(has_returned.WaitForNotificationWithTimeout(absl::Milliseconds(200)))
+        << "it waits for its own callback";
+  });
+  std::thread other([&] { cancellation.Cancel(kReason); });
+  EXPECT_EQ(room.Take(cancellation), kReason);
+  has_returned.Notify();
+  other.join();
   EXPECT_FALSE(room.IsTaken());
 }
 

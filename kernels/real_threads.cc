@@ -1,38 +1,47 @@
 #include "kernels/real_threads.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "kernels/process_clock.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
 
 thread_local RunScope* current_scope = nullptr;
-// Whose compute thread this is; null for a thread of a caller.
+// Whose compute thread this is; null for a thread of a caller, who waits for one step alone.
 thread_local RealThreads* own_threads = nullptr;
+// Whose work the scope of this thread has; null when it is that of several, of which some may end earlier.
+thread_local RealThreads* whose_work = nullptr;
+
+void Put(RealThreads* threads, Runnable* work, std::deque<Runnable*>* here) {
+  if (here->empty()) whose_work = threads;
+  if (whose_work != threads) whose_work = nullptr;
+  here->push_back(work);
+}
 
 // What a thread keeps in mind of what it gave to others. A loop may give without end.
 constexpr size_t kMostElsewhere = 1024;
 
-// How long a compute thread goes on before others that wait have their turn: a loop may never end. Far more
-// than most steps take, for steps that alternate all end late.
+// How long a thread goes on before others that wait have their turn: a loop may never end. Far more than most
+// steps take, for steps that alternate all end late.
 class Turn {
  public:
   static constexpr int64_t kMostKernels = 128;  // between two looks at the clock
 
   bool IsOver() {
-    if (own_threads == nullptr) return false;
-    const int64_t now = absl::GetCurrentTimeNanos();
-    if (begin_ != 0 && now - begin_ < kNanoseconds) return false;
-    return std::exchange(begin_, now) != 0;
+    const absl::Time now = ProcessNow();
+    if (now < end_) return false;
+    const bool has_begun = end_ != absl::InfinitePast();
+    end_ = now + kLength;
+    return has_begun;
   }
 
  private:
-  static constexpr int64_t kNanoseconds = 10'000'000;
-  int64_t begin_ = 0;  // of what goes on when it is first asked
+  static constexpr absl::Duration kLength = absl::Milliseconds(10);
+  absl::Time end_ = absl::InfinitePast();  // it begins when it is first asked
 };
 
 }  // namespace
@@ -57,16 +66,18 @@ void RunScope::Drain() {
       here_.pop_front();
       runs_heavy_ = work->is_heavy();
       is_running_ = true;
+      RealThreads* const whose = whose_work;
       const bool goes_on = work->Run(Turn::kMostKernels);
       is_running_ = false;
-      if (goes_on) here_.push_back(work);
-      const bool has_more = !here_.empty() || !elsewhere_.empty();
-      if (has_more && turn.IsOver() && own_threads->GoBehindOthers(&here_)) return;
+      if (goes_on) Put(whose, work, &here_);
+      if (here_.empty() && elsewhere_.empty()) return;
+      if (whose_work == nullptr || !turn.IsOver()) continue;
+      if (whose_work->TakeOver(/*is_own_thread=*/whose_work == own_threads, &here_)) return;
     }
     if (elsewhere_.empty()) return;
     const auto [threads, work] = elsewhere_.back();
     elsewhere_.pop_back();
-    if (threads->TakeBack(work)) here_.push_back(work);
+    if (threads->TakeBack(work)) Put(threads, work, &here_);
   }
 }
 
@@ -107,16 +118,13 @@ void RealThreads::Compute(Runnable* work) {
   if (scope != nullptr) {
     const bool has_nothing_else = !scope->is_running_ && scope->here_.empty();
     const bool is_heavy = work->is_heavy() || (scope->is_running_ && scope->runs_heavy_);
-    if (has_nothing_else || !is_heavy || options_.num_threads <= 1) return scope->here_.push_back(work);
+    if (has_nothing_else || !is_heavy || options_.num_threads <= 1) return Put(this, work, &scope->here_);
     if (scope->elsewhere_.size() == kMostElsewhere) scope->elsewhere_.clear();
     scope->elsewhere_.emplace_back(this, work);
   }
   absl::MutexLock lock(&work_mutex_);
   work_.push_back(work);
-  if (num_idle_ < static_cast<int>(work_.size()) &&
-      static_cast<int>(work_threads_.size()) < std::max(1, options_.num_threads)) {
-    StartWorkThread().IgnoreError();  // the threads that are there do it
-  }
+  StartWorkThreadsAsNeeded();
 }
 
 bool RealThreads::TakeBack(Runnable* work) {
@@ -127,19 +135,27 @@ bool RealThreads::TakeBack(Runnable* work) {
   return true;
 }
 
-bool RealThreads::GoBehindOthers(std::deque<Runnable*>* works) {
+bool RealThreads::TakeOver(bool is_own_thread, std::deque<Runnable*>* works) {
   absl::MutexLock lock(&work_mutex_);
-  if (work_.empty()) return false;
+  if (is_own_thread && work_.empty()) return false;
   work_.insert(work_.end(), works->begin(), works->end());
   works->clear();
+  StartWorkThreadsAsNeeded();
   return true;
+}
+
+void RealThreads::StartWorkThreadsAsNeeded() {
+  if (num_idle_ < static_cast<int>(work_.size()) &&
+      static_cast<int>(work_threads_.size()) < std::max(1, options_.num_threads)) {
+    StartWorkThread().IgnoreError();  // the threads that are there do it
+  }
 }
 
 void RealThreads::RunWork() {
   own_threads = this;
   while (Runnable* const work = NextWork()) {
     RunScope scope;
-    scope.here_.push_back(work);
+    Put(this, work, &scope.here_);
   }
 }
 

@@ -39,12 +39,14 @@ class RealThreads final : public Threads {
 
   // True when `work` was given to Compute and had not begun: the caller has it now.
   bool TakeBack(Runnable* work);
-  // For a compute thread that has had its turn. True: others wait, and have `works` when these have begun.
-  bool GoBehindOthers(std::deque<Runnable*>* works);
+  // For a thread that has had its turn. True: its works are behind those that wait now. False: it is one of
+  // these threads, and nobody waits.
+  bool TakeOver(bool is_own_thread, std::deque<Runnable*>* works);
 
  private:
   explicit RealThreads(const Options& options) : options_(options) {}
   absl::Status StartWorkThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(work_mutex_);
+  void StartWorkThreadsAsNeeded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(work_mutex_);
   void RunWork();
   Runnable* NextWork();  // null at the end
   void RunBlocked();

@@ -131,6 +131,28 @@ TEST_F(ReferencesTest, ManyReferencesAreFetched) {
   EXPECT_EQ(before[0]->name(), targets.back()->name());
 }
 
+// Each was named after the read, and the names grew with their number.
+TEST_F(ReferencesTest, ManyFetchesShareABuffer) {
+  constexpr int kFetches = 30'000;
+  std::string text = Variable("v") + Constant("two", 2) + Node("read", "Identity", {"v"}) +
+                     Node("used", "Mul", {"read", "two"}) + Node("late", "AssignAdd", {"v", "two", "^used"}) +
+                     Node("later", "AssignAdd", {"v", "two", "^late"});
+  for (int i = 0; i < kFetches; ++i) text += Node("f" + std::to_string(i), "Identity", {"read"});
+  const auto graph = GraphFromGraphDefText(text, runtime_->ops());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<Output> fetches;
+  for (int i = 0; i < kFetches; ++i) fetches.push_back({(*graph)->FindNode("f" + std::to_string(i)), 0});
+  const auto pruned = PruneToSignature(**graph, {}, fetches, {(*graph)->FindNode("later")});
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  const int num_nodes = (*pruned)->num_nodes();
+  ASSERT_TRUE(ReadFetchedReferencesLast(**graph, **pruned).ok());
+  EXPECT_EQ((*pruned)->num_nodes(), num_nodes + kFetches + 1)
+      << "a read each, and one node after the updates";
+  const weir::Node* const last = (*pruned)->FindNode("f7/last_read");
+  ASSERT_NE(last, nullptr);
+  EXPECT_EQ(last->control_inputs().size(), 2u);
+}
+
 TEST_F(ReferencesTest, AReferenceIsFetchedAsItsValue) {
   Import(Variable("v") + Constant("two", 2) + Node("assign", "Assign", {"v", "two"}) +
          Node("add", "AssignAdd", {"v", "two"}) + Node("read", "Identity", {"v"}));

@@ -41,11 +41,12 @@ ReferenceBuffer BufferOf(Output output) {
     if (passage != Passage::kSame && passage != Passage::kShaped) return {};
     buffer.is_shaped = buffer.is_shaped || passage == Passage::kShaped;
   }
-  // Without a device it is beside the variable.
   const DeviceName& asked = node->requested_device();
   const DeviceName& device = asked.is_empty() ? node->input(0).node->requested_device() : asked;
   for (const Node* user = output.node; user != node; user = user->input(0).node) {
-    if (!MayBeTogether(device, user->requested_device())) return {};
+    // Without a device it is on the session's own task, which may be another one than the variable's.
+    const bool is_at_home = user->requested_device().is_empty() && user->colocation_names().empty();
+    if (is_at_home ? device.job.has_value() : !MayBeTogether(device, user->requested_device())) return {};
   }
   buffer.read = node;
   return buffer;

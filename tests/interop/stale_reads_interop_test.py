@@ -177,6 +177,16 @@ def test_a_fetch_of_what_shares_the_buffer_has_the_updates(server):
     assert found[0] == [8, 9] and found[9] == [[8], [9]] and found[21] == [1, 2] and found[-2] == [20, 30], found
 
 
+def test_a_fetch_keeps_the_buffer_that_the_variable_has_no_more(server):
+    def build():
+        v = v1.Variable([1.0, 2.0], use_resource=False, validate_shape=False, name="v%d" % next(NUMBERS))
+        seen = tf.identity(v)
+        with tf.control_dependencies([seen]):
+            return [seen, v1.assign(v, [7.0, 8.0, 9.0], validate_shape=False)]
+
+    assert values_of(compare(server, build, run(1))) == [[1, 2], [7, 8, 9]]
+
+
 def attrs_of(op, dtype, shape):
     """Values of the attrs that have no default and that the input does not determine."""
     samples = {"int": 1, "float": 1.0, "bool": True, "type": dtype, "shape": shape, "string": "m", "list(int)": [1] * len(shape)}

@@ -82,7 +82,7 @@ absl::Status SlidingWindowIterator::Fill(IteratorContext& context) {
 }
 
 absl::Status SlidingWindowIterator::Skip(IteratorContext& context) {
-  for (; !input_is_over_ && num_held() + num_skipped_ < dataset_->sizes().shift; ++num_skipped_) {
+  for (; !input_is_over_ && num_skipped_ < dataset_->sizes().shift - num_held(); ++num_skipped_) {
     Element element;
     const absl::Status taken = Take(context, &element);
     if (taken.ok()) continue;
