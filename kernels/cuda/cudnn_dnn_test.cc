@@ -150,7 +150,8 @@ TEST(CudnnConvolutionTest, WhatCudnnIsToldIsTheConvolution) {
     const std::vector<float> input = Numbers(geometry.InputShape().num_elements(), 1);
     const std::vector<float> filter = Numbers(geometry.FilterShape().num_elements(), 2);
     std::vector<float> expected(geometry.OutputShape().num_elements());
-    PlainConvolution(threads, geometry, input.data(), filter.data(), expected.data());
+    ASSERT_TRUE(
+        PlainConvolution<float>(threads, geometry, input.data(), filter.data(), expected.data()).ok());
     const CudnnConvolution told = AsCudnn(geometry);
     // From TensorFlow's order of filters to that of cuda_dnn.h.
     std::vector<float> turned(filter.size());

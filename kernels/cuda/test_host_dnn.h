@@ -72,21 +72,21 @@ class HostDnn final : public CudaDnn {
       ForEachFilterElement(geometry,
                            [&](int64_t here, int64_t there) { filters[here] = cuda::Load(filter[there]); });
     };
-    switch (convolution.direction) {
+    switch (convolution.direction) {  // threads without a step always finish
       case ConvDirection::kOutput:
         load(input, inputs);
         load_filter();
-        PlainConvolution(threads_, geometry, inputs.data(), filters.data(), outputs.data());
+        PlainConvolution(threads_, geometry, inputs.data(), filters.data(), outputs.data()).IgnoreError();
         return store(outputs, output);
       case ConvDirection::kInputGradient:
         load(output, outputs);
         load_filter();
-        PlainInputGradient(threads_, geometry, outputs.data(), filters.data(), inputs.data());
+        PlainInputGradient(threads_, geometry, outputs.data(), filters.data(), inputs.data()).IgnoreError();
         return store(inputs, input);
       case ConvDirection::kFilterGradient:
         load(input, inputs);
         load(output, outputs);
-        PlainFilterGradient(threads_, geometry, inputs.data(), outputs.data(), filters.data());
+        PlainFilterGradient(threads_, geometry, inputs.data(), outputs.data(), filters.data()).IgnoreError();
         ForEachFilterElement(geometry,
                              [&](int64_t here, int64_t there) { cuda::Store(filter[there], filters[here]); });
     }

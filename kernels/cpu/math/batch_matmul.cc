@@ -62,7 +62,7 @@ class BatchMatMul final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
     const BroadcastBatch of_x(BatchOf(x_shape), batch), of_y(BatchOf(y_shape), batch);
     WEIR_RETURN_IF_ERROR(MultiplyBatches<Wide>(
-        context.threads(), product, batch.num_elements(), [&](int64_t i) { return of_x.MatrixOf(i); },
+        context, product, batch.num_elements(), [&](int64_t i) { return of_x.MatrixOf(i); },
         [&](int64_t i) { return of_y.MatrixOf(i); }, x.flat<Wide>().data(), y.flat<Wide>().data(),
         result.flat<Wide>().data()));
     Narrow(context, result, output);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/timely_loop.h"
 
 namespace weir {
 
@@ -21,6 +22,8 @@ constexpr int64_t kGrain = 16;
 constexpr double kMinPieceOperations = 4e6;
 constexpr double kOperationsPerNanosecond = 200;
 constexpr int kPiecesPerThread = 2;
+// oneDNN cannot be stopped: products that take seconds come in pieces of some tenths of one.
+constexpr double kLongPieceOperations = 5e10;
 
 double Operations(const ProductShape& shape) {
   return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.k) * static_cast<double>(shape.n);
@@ -28,7 +31,8 @@ double Operations(const ProductShape& shape) {
 
 // How many rows or columns of the `side` a piece takes.
 int64_t PieceSide(const ProductShape& shape, int64_t side, int num_threads) {
-  const double most = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+  const double most = std::max<double>(num_threads == 1 ? 1 : num_threads * kPiecesPerThread,
+                                       Operations(shape) / kLongPieceOperations);
   const auto pieces = static_cast<int64_t>(std::clamp(Operations(shape) / kMinPieceOperations, 1.0, most));
   return (side + pieces * kGrain - 1) / (pieces * kGrain) * kGrain;
 }
@@ -89,13 +93,15 @@ absl::Status Bfloat16Products::Run(KernelContext& context, const ProductShape& s
                                        last->description.scratchpad_desc().get_size());
   const auto scratch_bytes = static_cast<int64_t>((most_scratch + Allocator::kAlignment - 1) /
                                                   Allocator::kAlignment * Allocator::kAlignment);
+  // Pieces of one range run one after another, in one scratchpad.
+  const int64_t ranges = std::min<int64_t>(pieces, context.threads().num_threads() * kPiecesPerThread);
   WEIR_ASSIGN_OR_RETURN(Tensor scratch,
-                        context.AllocateTemporary(DType::kUint8, Shape({pieces, scratch_bytes})));
+                        context.AllocateTemporary(DType::kUint8, Shape({ranges, scratch_bytes})));
   const int64_t a_step = !splits_rows ? 0 : shape.transpose_a ? 1 : shape.k;
   const int64_t b_step = splits_rows ? 0 : shape.transpose_b ? shape.k : 1;
   const int64_t c_step = splits_rows ? shape.n : 1;
 
-  const auto run_piece = [&](int64_t index) {
+  const auto run_piece = [&](int64_t index, int64_t range) {
     const Prepared& prepared = index + 1 < pieces ? *first : *last;
     const auto& description = prepared.description;
     const int64_t begin = index * piece_side;
@@ -107,16 +113,21 @@ absl::Status Bfloat16Products::Run(KernelContext& context, const ProductShape& s
            {DNNL_ARG_WEIGHTS, MemoryAt(description.weights_desc(), b, begin * b_step)},
            {DNNL_ARG_DST, MemoryAt(description.dst_desc(), *c, begin * c_step)},
            {DNNL_ARG_SCRATCHPAD, dnnl::memory(description.scratchpad_desc(), HostEngine(),
-                                              scratch.flat<uint8_t>().data() + index * scratch_bytes)}});
+                                              scratch.flat<uint8_t>().data() + range * scratch_bytes)}});
       return absl::OkStatus();
     });
   };
   std::vector<absl::Status> statuses(pieces);
-  context.threads().ParallelFor(pieces,
-                                Operations(shape) / kOperationsPerNanosecond / static_cast<double>(pieces),
-                                [&](int64_t begin, int64_t end) {
-                                  for (int64_t i = begin; i < end; ++i) statuses[i] = run_piece(i);
-                                });
+  const TimelyThreads threads(context);
+  context.threads().ParallelFor(
+      ranges, Operations(shape) / kOperationsPerNanosecond / static_cast<double>(ranges),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t range = begin; range < end; ++range) {
+          const int64_t first = range * pieces / ranges, last = (range + 1) * pieces / ranges;
+          for (int64_t i = first; i < last && !threads.is_over(); ++i) statuses[i] = run_piece(i, range);
+        }
+      });
+  WEIR_RETURN_IF_ERROR(threads.status());
   for (const absl::Status& status : statuses) WEIR_RETURN_IF_ERROR(status);
   return absl::OkStatus();
 }

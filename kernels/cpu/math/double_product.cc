@@ -109,25 +109,25 @@ namespace weir {
 HWY_EXPORT(MultiplyTile);
 HWY_EXPORT(NumTiles);
 
-void MultiplyDouble(ThreadPool& threads, const ProductShape& shape, const double* a, const double* b,
-                    double* c) {
+absl::Status MultiplyDouble(const TimelyThreads& threads, const ProductShape& shape, const double* a,
+                            const double* b, double* c) {
   constexpr double kOperationsPerNanosecond = 15;
   // Too few rows to pay for the copies of b's panels.
   if (shape.m < 4 && !shape.transpose_b) return MultiplyPlain(threads, shape, a, b, c);
-  if (shape.m == 0 || shape.n == 0) return;
+  if (shape.m == 0 || shape.n == 0) return absl::OkStatus();
   if (shape.k == 0) {
     std::fill_n(c, shape.m * shape.n, 0.0);
-    return;
+    return absl::OkStatus();
   }
   const int64_t tiles = HWY_DYNAMIC_DISPATCH(NumTiles)(shape);
   const double operations =
       2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.k) * static_cast<double>(shape.n);
-  threads.ParallelFor(tiles, operations / kOperationsPerNanosecond / static_cast<double>(tiles),
-                      [&](int64_t begin, int64_t end) {
-                        for (int64_t tile = begin; tile < end; ++tile) {
-                          HWY_DYNAMIC_DISPATCH(MultiplyTile)(shape, a, b, tile, c);
-                        }
-                      });
+  return ParallelForInTime(threads, tiles, operations / kOperationsPerNanosecond / static_cast<double>(tiles),
+                           [&](int64_t begin, int64_t end) {
+                             for (int64_t tile = begin; tile < end; ++tile) {
+                               HWY_DYNAMIC_DISPATCH(MultiplyTile)(shape, a, b, tile, c);
+                             }
+                           });
 }
 
 }  // namespace weir

@@ -245,7 +245,7 @@ class Einsum final : public Kernel {
     }
     const auto same = [](int64_t i) { return i; };
     WEIR_RETURN_IF_ERROR(MultiplyBatches<Wide>(
-        context.threads(), product, NumElements(batch, sizes), same, same, left.template flat<Wide>().data(),
+        context, product, NumElements(batch, sizes), same, same, left.template flat<Wide>().data(),
         right.template flat<Wide>().data(), products.template flat<Wide>().data()));
     if (!is_arranged) {
       AddStrided(found, sizes, dense, products.template flat<Wide>().data(), to,

@@ -179,7 +179,7 @@ class FusedMatMul final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput(context, *c));
     float* const x = wide.flat<float>().data();
     T* const y = c->flat<T>().data();
-    return MultiplyFloat(context.threads(), shape, a.flat<float>().data(), b.flat<float>().data(), x,
+    return MultiplyFloat(context, shape, a.flat<float>().data(), b.flat<float>().data(), x,
                          [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
                            if constexpr (std::is_same_v<T, float>) {
                              ending.Finish(row, rows, column, columns, y);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/math/batch_product.h"
 #include "kernels/cpu/math/bfloat16_product.h"
 #include "kernels/cpu/math/matrix_product.h"
 #include "kernels/cpu/math/transposition.h"
@@ -14,19 +15,6 @@ namespace weir {
 namespace {
 
 template <typename T>
-absl::Status Multiply(KernelContext& context, const ProductShape& shape, const T* a, const T* b, T* c) {
-  if constexpr (std::is_same_v<T, float>) {
-    return MultiplyFloat(context.threads(), shape, a, b, c);
-  } else if constexpr (std::is_same_v<T, double>) {
-    MultiplyDouble(context.threads(), shape, a, b, c);
-    return absl::OkStatus();
-  } else {
-    MultiplyPlain(context.threads(), shape, a, b, c);
-    return absl::OkStatus();
-  }
-}
-
-template <typename T>
 class MatMul final : public Kernel {
  public:
   explicit MatMul(const KernelConstruction& construction) : transposition_(construction) {}
@@ -36,7 +24,7 @@ class MatMul final : public Kernel {
     const Tensor& b = context.input(1);
     WEIR_ASSIGN_OR_RETURN(const ProductShape shape, transposition_.ShapeOfProduct(a.shape(), b.shape()));
     WEIR_ASSIGN_OR_RETURN(Tensor * c, AllocateProduct(context, shape));
-    return Multiply(context, shape, a.flat<T>().data(), b.flat<T>().data(), c->flat<T>().data());
+    return MultiplyMatrices<T>(context, shape, a.flat<T>().data(), b.flat<T>().data(), c->flat<T>().data());
   }
 
  private:
@@ -47,7 +35,7 @@ absl::Status MultiplyWidened(KernelContext& context, const ProductShape& shape, 
   WEIR_ASSIGN_OR_RETURN(const Tensor a, Widen(context, context.input(0)));
   WEIR_ASSIGN_OR_RETURN(const Tensor b, Widen(context, context.input(1)));
   WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput(context, *c));
-  WEIR_RETURN_IF_ERROR(MultiplyFloat(context.threads(), shape, a.flat<float>().data(), b.flat<float>().data(),
+  WEIR_RETURN_IF_ERROR(MultiplyFloat(context, shape, a.flat<float>().data(), b.flat<float>().data(),
                                      wide.flat<float>().data()));
   Narrow(context, wide, c);
   return absl::OkStatus();

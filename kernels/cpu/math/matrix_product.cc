@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <complex>
 #include <type_traits>
 #include <vector>
@@ -21,27 +22,55 @@ double Operations(const ProductShape& shape) {
   return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.k) * static_cast<double>(shape.n);
 }
 
-// Rows [row, row + piece.m) and columns [column, column + piece.n) of the product `whole`.
-dnnl_status_t MultiplyPiece(const ProductShape& whole, const ProductShape& piece, int64_t row, int64_t column,
-                            const float* a, const float* b, float* c) {
+// Some rows and columns of a product.
+struct Block {
+  int64_t row, rows, column, columns;
+};
+
+dnnl_status_t MultiplyBlock(const ProductShape& whole, const Block& block, const float* a, const float* b,
+                            float* c) {
   const int64_t lda = whole.transpose_a ? whole.m : whole.k;
   const int64_t ldb = whole.transpose_b ? whole.k : whole.n;
   const SingleThreadedOneDnn single_threaded;
-  return dnnl_sgemm(whole.transpose_a ? 'T' : 'N', whole.transpose_b ? 'T' : 'N', piece.m, piece.n, piece.k,
-                    1.0f, a + (whole.transpose_a ? row : row * lda), lda,
-                    b + (whole.transpose_b ? column * ldb : column), ldb, 0.0f, c + row * whole.n + column,
-                    whole.n);
+  return dnnl_sgemm(whole.transpose_a ? 'T' : 'N', whole.transpose_b ? 'T' : 'N', block.rows, block.columns,
+                    whole.k, 1.0f, a + (whole.transpose_a ? block.row : block.row * lda), lda,
+                    b + (whole.transpose_b ? block.column * ldb : block.column), ldb, 0.0f,
+                    c + block.row * whole.n + block.column, whole.n);
+}
+
+// Calls body(part) for the block, or where it takes seconds for parts of some tenths of a second. sgemm
+// cannot be stopped, and needs at least kShortest rows and columns to be worth the packing of its operands.
+template <typename Body>
+void ForEachShortBlock(int64_t k, const Block& block, const Body& body) {
+  constexpr double kLongOperations = 4e10, kShortOperations = 2e10;
+  constexpr int64_t kShortest = 512;
+  const double of_element = 2.0 * static_cast<double>(k);
+  const double rows = static_cast<double>(block.rows), columns = static_cast<double>(block.columns);
+  if (of_element * rows * columns < kLongOperations) return body(block);
+  const auto grains_of = [&](double elements) {
+    return std::max(kShortest, static_cast<int64_t>(elements) / kGrain * kGrain);
+  };
+  // As square as the block allows.
+  const double most = kShortOperations / of_element;
+  const int64_t row_step = grains_of(std::max(std::sqrt(most), most / columns));
+  const int64_t column_step = grains_of(most / static_cast<double>(std::min(row_step, block.rows)));
+  for (int64_t row = 0; row < block.rows; row += row_step) {
+    for (int64_t column = 0; column < block.columns; column += column_step) {
+      body(Block{block.row + row, std::min(row_step, block.rows - row), block.column + column,
+                 std::min(column_step, block.columns - column)});
+    }
+  }
 }
 
 }  // namespace
 
-absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const float* a, const float* b,
-                           float* c) {
+absl::Status MultiplyFloat(const TimelyThreads& threads, const ProductShape& shape, const float* a,
+                           const float* b, float* c) {
   return MultiplyFloat(threads, shape, a, b, c, [](int64_t, int64_t, int64_t, int64_t) {});
 }
 
-absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const float* a, const float* b,
-                           float* c, FinishPiece finish) {
+absl::Status MultiplyFloat(const TimelyThreads& threads, const ProductShape& shape, const float* a,
+                           const float* b, float* c, FinishPiece finish) {
   if (shape.m == 0 || shape.n == 0) return absl::OkStatus();
   if (shape.k == 0) {
     std::fill_n(c, shape.m * shape.n, 0.0f);
@@ -53,22 +82,24 @@ absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const
   const int64_t side = split_rows ? shape.m : shape.n;
   const int64_t grains = (side + kGrain - 1) / kGrain;
   std::atomic<dnnl_status_t> status{dnnl_success};
-  threads.ParallelFor(grains, Operations(shape) / kFloatOperationsPerNanosecond / static_cast<double>(grains),
-                      [&](int64_t begin, int64_t end) {
-                        const int64_t first = begin * kGrain;
-                        const int64_t count = std::min(end * kGrain, side) - first;
-                        ProductShape piece = shape;
-                        (split_rows ? piece.m : piece.n) = count;
-                        const dnnl_status_t result = MultiplyPiece(shape, piece, split_rows ? first : 0,
-                                                                   split_rows ? 0 : first, a, b, c);
-                        if (result != dnnl_success) {
-                          status = result;
-                        } else if (split_rows) {
-                          finish(first, count, 0, shape.n);
-                        } else {
-                          finish(0, shape.m, first, count);
-                        }
-                      });
+  const auto multiply = [&](const Block& block) {
+    if (threads.is_over()) return;
+    const dnnl_status_t result = MultiplyBlock(shape, block, a, b, c);
+    if (result != dnnl_success) {
+      status = result;
+    } else {
+      finish(block.row, block.rows, block.column, block.columns);
+    }
+  };
+  threads.threads().ParallelFor(
+      grains, Operations(shape) / kFloatOperationsPerNanosecond / static_cast<double>(grains),
+      [&](int64_t begin, int64_t end) {
+        const int64_t first = begin * kGrain, count = std::min(end * kGrain, side) - first;
+        ForEachShortBlock(shape.k,
+                          split_rows ? Block{first, count, 0, shape.n} : Block{0, shape.m, first, count},
+                          multiply);
+      });
+  if (!threads.status().ok()) return threads.status();
   if (status == dnnl_success) return absl::OkStatus();
   if (status == dnnl_out_of_memory) return absl::ResourceExhaustedError("oneDNN: out of memory in sgemm");
   return absl::InternalError(absl::StrCat("oneDNN: sgemm failed with status ", static_cast<int>(status)));
@@ -113,7 +144,8 @@ void AddMultiple(int64_t count, Sum factor, const T* __restrict row, Sum* __rest
 }  // namespace
 
 template <typename T>
-void MultiplyPlain(ThreadPool& threads, const ProductShape& shape, const T* a, const T* b, T* c) {
+absl::Status MultiplyPlain(const TimelyThreads& threads, const ProductShape& shape, const T* a, const T* b,
+                           T* c) {
   using Sum = typename Accumulator<T>::Type;
   constexpr int64_t kColumns = 256;  // of sums kept in the first-level cache
   std::vector<T> b_transposed;
@@ -124,24 +156,27 @@ void MultiplyPlain(ThreadPool& threads, const ProductShape& shape, const T* a, c
   const int64_t row_stride = shape.transpose_a ? 1 : shape.k;
   const int64_t inner_stride = shape.transpose_a ? shape.m : 1;
   const double row_cost = 2.0 * static_cast<double>(shape.k) * static_cast<double>(shape.n);
-  threads.ParallelFor(shape.m, row_cost / kPlainOperationsPerNanosecond, [&](int64_t begin, int64_t end) {
-    Sum sums[kColumns];
-    for (int64_t j = 0; j < shape.n; j += kColumns) {
-      const int64_t count = std::min(kColumns, shape.n - j);
-      for (int64_t i = begin; i < end; ++i) {
-        std::fill_n(sums, count, Sum());
-        const T* row = a + i * row_stride;
-        for (int64_t l = 0; l < shape.k; ++l) {
-          AddMultiple(count, static_cast<Sum>(row[l * inner_stride]), b + l * shape.n + j, sums);
+  threads.threads().ParallelFor(
+      shape.m, row_cost / kPlainOperationsPerNanosecond, [&](int64_t begin, int64_t end) {
+        Sum sums[kColumns];
+        for (int64_t j = 0; j < shape.n; j += kColumns) {
+          const int64_t count = std::min(kColumns, shape.n - j);
+          for (int64_t i = begin; i < end; ++i) {
+            if (threads.is_over()) return;
+            std::fill_n(sums, count, Sum());
+            const T* row = a + i * row_stride;
+            for (int64_t l = 0; l < shape.k; ++l) {
+              AddMultiple(count, static_cast<Sum>(row[l * inner_stride]), b + l * shape.n + j, sums);
+            }
+            for (int64_t x = 0; x < count; ++x) c[i * shape.n + j + x] = static_cast<T>(sums[x]);
+          }
         }
-        for (int64_t x = 0; x < count; ++x) c[i * shape.n + j + x] = static_cast<T>(sums[x]);
-      }
-    }
-  });
+      });
+  return threads.status();
 }
 
 #define WEIR_INSTANTIATE(T) \
-  template void MultiplyPlain<T>(ThreadPool&, const ProductShape&, const T*, const T*, T*);
+  template absl::Status MultiplyPlain<T>(const TimelyThreads&, const ProductShape&, const T*, const T*, T*);
 WEIR_INSTANTIATE(double)
 WEIR_INSTANTIATE(int8_t)
 WEIR_INSTANTIATE(int16_t)

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -73,9 +74,9 @@ absl::Status NearestNeighbors(KernelContext& context) {
   // Centers without coordinates take no memory, so there may be any number of them; the first ones win.
   const int64_t num_candidates = d == 0 ? count : m;
   const double cost = static_cast<double>(num_candidates) * (static_cast<double>(d) + 5);
-  context.threads().ParallelFor(n, cost, [&](int64_t begin, int64_t end) {
+  return ParallelForInTime(context, n, cost, [&](int64_t begin, int64_t end) {
     std::vector<Neighbor> nearest;
-    for (int64_t i = begin; i < end && !context.cancellation().is_cancelled(); ++i) {
+    for (int64_t i = begin; i < end; ++i) {
       const float* const point = points.flat<float>().data() + i * d;
       FindNearest(point, centers.flat<float>().data(), num_candidates, d, count, nearest);
       for (int64_t j = 0; j < count; ++j) {
@@ -84,8 +85,6 @@ absl::Status NearestNeighbors(KernelContext& context) {
       }
     }
   });
-  if (context.cancellation().is_cancelled()) return context.cancellation().reason();
-  return absl::OkStatus();
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/quantized_range.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -133,9 +134,9 @@ class QuantizedMatMul final : public Kernel {
     const auto zero_a = static_cast<uint32_t>(ZeroOf(range_a)),
                zero_b = static_cast<uint32_t>(ZeroOf(range_b));
     const int64_t step_a = transpose_a_ ? rows : 1, step_b = transpose_b_ ? 1 : columns;
-    context.threads().ParallelFor(
-        rows * columns, 1.0 * static_cast<double>(inner), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end && !context.cancellation().is_cancelled(); ++i) {
+    WEIR_RETURN_IF_ERROR(ParallelForInTime(
+        context, rows * columns, 1.0 * static_cast<double>(inner), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
             const int64_t row = i / columns, column = i % columns;
             const uint8_t* x = from_a + row * (transpose_a_ ? 1 : inner);
             const uint8_t* y = from_b + column * (transpose_b_ ? inner : 1);
@@ -144,9 +145,9 @@ class QuantizedMatMul final : public Kernel {
               sum += (*x - zero_a) * (*y - zero_b);
             to[i] = static_cast<int32_t>(sum);
           }
-        });
+        }));
     quantized::SetRangeOutputs(context, quantized::ProductRange<uint8_t, uint8_t>(range_a, range_b));
-    return context.cancellation().reason();
+    return absl::OkStatus();
   }
 
  private:

@@ -16,12 +16,15 @@ namespace {
 using Direction = ConvDirection;
 
 template <typename T, Direction direction>
-void RunPlain(ThreadPool& threads, const ConvGeometry& geometry, const T* first, const T* second, T* result) {
-  if constexpr (direction == Direction::kOutput) PlainConvolution(threads, geometry, first, second, result);
-  if constexpr (direction == Direction::kInputGradient)
-    PlainInputGradient(threads, geometry, first, second, result);
-  if constexpr (direction == Direction::kFilterGradient)
-    PlainFilterGradient(threads, geometry, first, second, result);
+absl::Status RunPlain(KernelContext& context, const ConvGeometry& geometry, const T* first, const T* second,
+                      T* result) {
+  if constexpr (direction == Direction::kOutput) {
+    return PlainConvolution(context, geometry, first, second, result);
+  } else if constexpr (direction == Direction::kInputGradient) {
+    return PlainInputGradient(context, geometry, first, second, result);
+  } else {
+    return PlainFilterGradient(context, geometry, first, second, result);
+  }
 }
 
 template <typename T, Direction direction, FilterKind kind = FilterKind::kGroups>
@@ -68,8 +71,7 @@ class ConvKernel final : public Kernel {
           convolutions_.Run(context, geometry, DType::kFloat32, first, second, nullptr, result);
       if (!absl::IsUnimplemented(status)) return status;
     }
-    RunPlain<Wide, direction>(context.threads(), geometry, first, second, result);
-    return absl::OkStatus();
+    return RunPlain<Wide, direction>(context, geometry, first, second, result);
   }
 
   const WindowAttrs attrs_;

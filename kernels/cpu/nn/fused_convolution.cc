@@ -101,7 +101,7 @@ class FusedConv2D final : public Kernel {
     float* const y = output.flat<float>().data();
     const absl::Status status = convolutions_.Run(context, geometry, DType::kFloat32, x, w, bias, y);
     if (!absl::IsUnimplemented(status)) return status;
-    PlainConvolution(context.threads(), geometry, x, w, y);
+    WEIR_RETURN_IF_ERROR(PlainConvolution<float>(context, geometry, x, w, y));
     AddBias(context.threads(), output.shape(), channels, bias, y);
     return absl::OkStatus();
   }

@@ -80,8 +80,8 @@ class GruCell final : public Kernel {
       std::copy_n(x + b * cells.inputs, cells.inputs, xh + b * cells.row());
       std::copy_n(h_prev + b * n, n, xh + b * cells.row() + cells.inputs);
     }
-    WEIR_RETURN_IF_ERROR(MultiplyFloat(context.threads(), {.m = cells.batch, .k = cells.row(), .n = 2 * n},
-                                       xh, In(context, 2), ru));
+    WEIR_RETURN_IF_ERROR(
+        MultiplyFloat(context, {.m = cells.batch, .k = cells.row(), .n = 2 * n}, xh, In(context, 2), ru));
     const auto for_each_cell = [&](auto compute) {
       context.threads().ParallelFor(cells.batch, kCost * static_cast<double>(n),
                                     [&](int64_t begin, int64_t end) {
@@ -95,8 +95,8 @@ class GruCell final : public Kernel {
       out[1][at] = Sigmoid(ru[2 * b * n + n + c] + In(context, 4)[n + c]);
       xh[b * cells.row() + cells.inputs + c] = h_prev[at] * out[0][at];
     });
-    WEIR_RETURN_IF_ERROR(MultiplyFloat(context.threads(), {.m = cells.batch, .k = cells.row(), .n = n}, xh,
-                                       In(context, 3), out[2]));
+    WEIR_RETURN_IF_ERROR(
+        MultiplyFloat(context, {.m = cells.batch, .k = cells.row(), .n = n}, xh, In(context, 3), out[2]));
     for_each_cell([&](int64_t b, int64_t c) {
       const int64_t at = b * n + c;
       out[2][at] = std::tanh(out[2][at] + In(context, 5)[c]);
@@ -132,18 +132,16 @@ class GruCellGrad final : public Kernel {
     float *const of_c = d_c_bar->flat<float>().data(), *const of_ru = d_ru_bar->flat<float>().data();
     float *const through_c = room.flat<float>().data(), *const through_ru = through_c + cells.batch * row;
     for (int64_t i = 0; i < cells.batch * n; ++i) of_c[i] = d_h[i] * (1 - u[i]) * (1 - c[i] * c[i]);
-    WEIR_RETURN_IF_ERROR(MultiplyFloat(context.threads(),
-                                       {.m = cells.batch, .k = n, .n = row, .transpose_b = true}, of_c,
-                                       In(context, 3), through_c));
+    WEIR_RETURN_IF_ERROR(MultiplyFloat(context, {.m = cells.batch, .k = n, .n = row, .transpose_b = true},
+                                       of_c, In(context, 3), through_c));
     for (int64_t i = 0; i < cells.batch * n; ++i) {
       const int64_t b = i / n, k = i % n;
       const float of_product = through_c[b * row + cells.inputs + k];
       of_ru[2 * b * n + k] = of_product * h_prev[i] * r[i] * (1 - r[i]);
       of_ru[2 * b * n + n + k] = d_h[i] * (h_prev[i] - c[i]) * u[i] * (1 - u[i]);
     }
-    WEIR_RETURN_IF_ERROR(MultiplyFloat(context.threads(),
-                                       {.m = cells.batch, .k = 2 * n, .n = row, .transpose_b = true}, of_ru,
-                                       In(context, 2), through_ru));
+    WEIR_RETURN_IF_ERROR(MultiplyFloat(context, {.m = cells.batch, .k = 2 * n, .n = row, .transpose_b = true},
+                                       of_ru, In(context, 2), through_ru));
     for (int64_t b = 0; b < cells.batch; ++b) {
       for (int64_t i = 0; i < cells.inputs; ++i)
         d_x->flat<float>()[b * cells.inputs + i] = through_ru[b * row + i] + through_c[b * row + i];

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
@@ -31,26 +32,37 @@ class Normalization {
         absl::StrCat(name, " must have 4 dimensions, is ", tensor.shape().ToString()));
   }
 
-  double CostOfPixel(int64_t depth) const {
-    const double window = std::min(2.0 * static_cast<double>(radius_) + 1, static_cast<double>(depth));
-    return static_cast<double>(depth) * (kPowerCost + kTermCost * window);
+  double CostOfPixel(int64_t depth) const { return static_cast<double>(depth) * CostOfChannel(depth); }
+
+  void Forward(const TimelyThreads& threads, int64_t depth, const float* x, float* y) const {
+    ForEachChannel(threads, depth, [&](int64_t c) { y[c] = x[c] * std::pow(Norm(depth, x, c), -beta_); });
   }
 
-  void Forward(int64_t depth, const float* x, float* y) const {
-    for (int64_t c = 0; c < depth; ++c) y[c] = x[c] * std::pow(Norm(depth, x, c), -beta_);
-  }
-
-  void Backward(int64_t depth, const float* dy, const float* x, const float* y, float* dx) const {
+  void Backward(const TimelyThreads& threads, int64_t depth, const float* dy, const float* x, const float* y,
+                float* dx) const {
     std::fill_n(dx, depth, 0.0f);
-    for (int64_t c = 0; c < depth; ++c) {
+    ForEachChannel(threads, depth, [&](int64_t c) {
       const float norm = Norm(depth, x, c);
       const float shared = -2 * alpha_ * beta_ * y[c] / norm * dy[c];
       for (int64_t k = Begin(c); k < End(c, depth); ++k) dx[k] += shared * x[k];
       dx[c] += std::pow(norm, -beta_) * dy[c];
-    }
+    });
   }
 
  private:
+  double CostOfChannel(int64_t depth) const {
+    const double window = std::min(2.0 * static_cast<double>(radius_) + 1, static_cast<double>(depth));
+    return kPowerCost + kTermCost * window;
+  }
+  // One pixel of very many channels may take hours.
+  template <typename Body>
+  void ForEachChannel(const TimelyThreads& threads, int64_t depth, const Body& body) const {
+    const int64_t piece = ItemsBetweenLooks(CostOfChannel(depth));
+    for (int64_t begin = 0; begin < depth; begin += std::min(piece, depth - begin)) {
+      if (threads.is_over()) return;
+      for (int64_t c = begin; c < depth && c - begin < piece; ++c) body(c);
+    }
+  }
   int64_t Begin(int64_t c) const { return radius_ >= c ? 0 : c - std::max<int64_t>(radius_, 0); }
   int64_t End(int64_t c, int64_t depth) const {
     return radius_ >= depth - c ? depth : c + std::max<int64_t>(radius_, 0) + 1;
@@ -81,12 +93,13 @@ class LocalResponseNormalization final : public Kernel {
     const int64_t depth = input.shape().dim(3);
     const float* from = x.flat<float>().data();
     float* to = y.flat<float>().data();
-    context.threads().ParallelFor(input.num_elements() / depth, normalization_.CostOfPixel(depth),
-                                  [&](int64_t begin, int64_t end) {
-                                    for (int64_t i = begin * depth; i < end * depth; i += depth) {
-                                      normalization_.Forward(depth, from + i, to + i);
-                                    }
-                                  });
+    WEIR_RETURN_IF_ERROR(ParallelForInTime(context, input.num_elements() / depth,
+                                           normalization_.CostOfPixel(depth),
+                                           [&](int64_t begin, int64_t end) {
+                                             for (int64_t i = begin * depth; i < end * depth; i += depth) {
+                                               normalization_.Forward(context, depth, from + i, to + i);
+                                             }
+                                           }));
     Narrow(context, y, output);
     return absl::OkStatus();
   }
@@ -119,12 +132,13 @@ class LocalResponseNormalizationGrad final : public Kernel {
     const int64_t depth = image.shape().dim(3);
     const auto at = [](const Tensor& tensor, int64_t i) { return tensor.flat<float>().data() + i; };
     float* to = dx.flat<float>().data();
-    context.threads().ParallelFor(image.num_elements() / depth, 2 * normalization_.CostOfPixel(depth),
-                                  [&](int64_t begin, int64_t end) {
-                                    for (int64_t i = begin * depth; i < end * depth; i += depth) {
-                                      normalization_.Backward(depth, at(dy, i), at(x, i), at(y, i), to + i);
-                                    }
-                                  });
+    WEIR_RETURN_IF_ERROR(
+        ParallelForInTime(context, image.num_elements() / depth, 2 * normalization_.CostOfPixel(depth),
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t i = begin * depth; i < end * depth; i += depth) {
+                              normalization_.Backward(context, depth, at(dy, i), at(x, i), at(y, i), to + i);
+                            }
+                          }));
     Narrow(context, dx, output);
     return absl::OkStatus();
   }

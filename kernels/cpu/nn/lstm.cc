@@ -397,13 +397,11 @@ class BlockLstmGrad final : public Kernel {
       }
       Backward(context.threads(), cells, cs_prev, in.weights(), now, cs_grad, h_grad, gates, out[1],
                {out[4], out[5], out[6]});
-      WEIR_RETURN_IF_ERROR(MultiplyFloat(context.threads(),
-                                         {.m = cells.batch, .k = 4 * n, .n = row, .transpose_b = true}, gates,
-                                         in[3], xh_grad));
+      WEIR_RETURN_IF_ERROR(MultiplyFloat(
+          context, {.m = cells.batch, .k = 4 * n, .n = row, .transpose_b = true}, gates, in[3], xh_grad));
       Join(cells, x, h_prev, xh);
-      WEIR_RETURN_IF_ERROR(MultiplyFloat(context.threads(),
-                                         {.m = row, .k = cells.batch, .n = 4 * n, .transpose_a = true}, xh,
-                                         gates, w_grad));
+      WEIR_RETURN_IF_ERROR(MultiplyFloat(
+          context, {.m = row, .k = cells.batch, .n = 4 * n, .transpose_a = true}, xh, gates, w_grad));
       for (int64_t i = 0; i < row * 4 * n; ++i) out[3][i] += w_grad[i];
       for (int64_t b = 0; b < cells.batch; ++b) {
         for (int64_t i = 0; i < 4 * n; ++i) out[7][i] += gates[b * 4 * n + i];

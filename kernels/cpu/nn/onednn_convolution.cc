@@ -395,7 +395,7 @@ absl::Status OneDnnConvolution::Run(KernelContext& context, const void* first, c
       static_cast<int64_t>(parts_.size()), CostOfPart(), [&](int64_t begin, int64_t end) {
         absl::Status of_parts = CatchOneDnnErrors([&] {
           const SingleThreadedOneDnn single_threaded;
-          for (int64_t i = begin; i < end; ++i)
+          for (int64_t i = begin; i < end && !context.cancellation().is_cancelled(); ++i)
             RunPart(parts_[i], buffers, static_cast<int>(i), first, second, bias, result);
           return absl::OkStatus();
         });
@@ -404,6 +404,7 @@ absl::Status OneDnnConvolution::Run(KernelContext& context, const void* first, c
         status.Update(std::move(of_parts));
       });
   WEIR_RETURN_IF_ERROR(status);
+  if (context.cancellation().is_cancelled()) return context.cancellation().reason();
   return filter_is_result() ? CollectFilterGradient(context, buffers, result) : absl::OkStatus();
 }
 
@@ -413,6 +414,15 @@ absl::Status OneDnnConvolutions::Run(KernelContext& context, const ConvGeometry&
   const double operations = geometry.OperationsPerImage() * static_cast<double>(geometry.windows.batch);
   OneDnnConvolution::Problem problem = {direction_, geometry, dtype, has_bias_};
   if (operations >= kOperationsWorthSplitting) problem.max_parts = context.threads().num_threads();
+  // oneDNN cannot be stopped: what takes seconds is cut into parts of some tenths of one. Not a filter's
+  // gradient, whose parts are sums that have to be added.
+  constexpr double kOperationsOfLongPart = 2e10, kMostParts = 100;
+  constexpr double kDepthwiseSlowness = 10;  // about: each channel by itself leaves most of a vector idle
+  const double weighed = operations * (geometry.group_channels == 1 ? kDepthwiseSlowness : 1);
+  const double most_parts = std::min(weighed / kOperationsOfLongPart, kMostParts);
+  if (direction_ != ConvDirection::kFilterGradient && most_parts > 4 * problem.max_parts) {
+    problem.max_parts = static_cast<int>(most_parts);
+  }
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const OneDnnConvolution> prepared,
                         prepared_.FindOrCreate(problem, [&] { return OneDnnConvolution::Create(problem); }));
   return prepared->Run(context, first, second, bias, result);

@@ -33,7 +33,8 @@ class OneDnnConvolution {
     ConvGeometry geometry;          // no dimension is 0
     DType dtype = DType::kFloat32;  // of all operands; bfloat16 sums in float
     bool has_bias = false;          // added to each output channel; of kOutput only
-    int max_parts = 1;              // at least 1
+    // At least 1. More than there are threads: so many looks whether the step is over.
+    int max_parts = 1;
     friend bool operator==(const Problem&, const Problem&) = default;
   };
 

@@ -76,15 +76,17 @@ void SetPlace(const WindowGeometry& w, int64_t position, SpatialSizes& at) {
 }
 
 // Calls body(at, i, filter offset) for every element of the window and channel
-// i of the group; the offset is that of its first output channel.
+// i of the group; the offset is that of its first output channel. No more when
+// the step is over: there may be very many, and each goes over the whole image.
 template <typename Body>
-void ForEachFilterRow(const ConvGeometry& geometry, const Body& body) {
+void ForEachFilterRow(const TimelyThreads& threads, const ConvGeometry& geometry, const Body& body) {
   const WindowGeometry& w = geometry.windows;
   int64_t offset = 0;
   for (int64_t position = 0; position < w.window[0] * w.window[1] * w.window[2]; ++position) {
     SpatialSizes at;
     SetPlace(w, position, at);
     for (int64_t i = 0; i < geometry.group_channels; ++i, offset += geometry.output_channels) {
+      if (threads.is_over()) return;
       body(at, i, offset);
     }
   }
@@ -93,16 +95,16 @@ void ForEachFilterRow(const ConvGeometry& geometry, const Body& body) {
 }  // namespace
 
 template <typename T>
-void PlainConvolution(ThreadPool& threads, const ConvGeometry& geometry, const T* input, const T* filter,
-                      T* output) {
+absl::Status PlainConvolution(const TimelyThreads& threads, const ConvGeometry& geometry, const T* input,
+                              const T* filter, T* output) {
   const Layout layout(geometry);
   const int64_t per_group = geometry.output_channels / geometry.groups();
-  threads.ParallelFor(
-      geometry.windows.batch, geometry.OperationsPerImage() / kOperationsPerNanosecond,
+  return ParallelForInTime(
+      threads, geometry.windows.batch, geometry.OperationsPerImage() / kOperationsPerNanosecond,
       [&](int64_t begin, int64_t end) {
         std::fill(output + begin * layout.output.image, output + end * layout.output.image, T(0));
         for (int64_t n = begin; n < end; ++n) {
-          ForEachFilterRow(geometry, [&](const SpatialSizes& at, int64_t i, int64_t row) {
+          ForEachFilterRow(threads, geometry, [&](const SpatialSizes& at, int64_t i, int64_t row) {
             ForEachPixelPair(geometry, layout, n, at, [&](int64_t x, int64_t y) {
               for (int64_t o = 0; o < geometry.output_channels; ++o) {
                 const int64_t channel = o / per_group * geometry.group_channels + i;
@@ -116,62 +118,66 @@ void PlainConvolution(ThreadPool& threads, const ConvGeometry& geometry, const T
 }
 
 template <typename T>
-void PlainInputGradient(ThreadPool& threads, const ConvGeometry& geometry, const T* output_gradient,
-                        const T* filter, T* input_gradient) {
+absl::Status PlainInputGradient(const TimelyThreads& threads, const ConvGeometry& geometry,
+                                const T* output_gradient, const T* filter, T* input_gradient) {
   const Layout layout(geometry);
   const int64_t per_group = geometry.output_channels / geometry.groups();
-  threads.ParallelFor(geometry.windows.batch, geometry.OperationsPerImage() / kOperationsPerNanosecond,
-                      [&](int64_t begin, int64_t end) {
-                        std::fill(input_gradient + begin * layout.input.image,
-                                  input_gradient + end * layout.input.image, T(0));
-                        for (int64_t n = begin; n < end; ++n) {
-                          ForEachFilterRow(geometry, [&](const SpatialSizes& at, int64_t i, int64_t row) {
-                            ForEachPixelPair(geometry, layout, n, at, [&](int64_t x, int64_t y) {
-                              for (int64_t o = 0; o < geometry.output_channels; ++o) {
-                                const int64_t channel = o / per_group * geometry.group_channels + i;
-                                T& sum = input_gradient[x + channel * layout.input.channel];
-                                sum = MultiplyAdd(output_gradient[y + o * layout.output.channel],
-                                                  filter[row + o], sum);
-                              }
-                            });
-                          });
-                        }
-                      });
+  return ParallelForInTime(
+      threads, geometry.windows.batch, geometry.OperationsPerImage() / kOperationsPerNanosecond,
+      [&](int64_t begin, int64_t end) {
+        std::fill(input_gradient + begin * layout.input.image, input_gradient + end * layout.input.image,
+                  T(0));
+        for (int64_t n = begin; n < end; ++n) {
+          ForEachFilterRow(threads, geometry, [&](const SpatialSizes& at, int64_t i, int64_t row) {
+            ForEachPixelPair(geometry, layout, n, at, [&](int64_t x, int64_t y) {
+              for (int64_t o = 0; o < geometry.output_channels; ++o) {
+                const int64_t channel = o / per_group * geometry.group_channels + i;
+                T& sum = input_gradient[x + channel * layout.input.channel];
+                sum = MultiplyAdd(output_gradient[y + o * layout.output.channel], filter[row + o], sum);
+              }
+            });
+          });
+        }
+      });
 }
 
 template <typename T>
-void PlainFilterGradient(ThreadPool& threads, const ConvGeometry& geometry, const T* input,
-                         const T* output_gradient, T* filter_gradient) {
+absl::Status PlainFilterGradient(const TimelyThreads& threads, const ConvGeometry& geometry, const T* input,
+                                 const T* output_gradient, T* filter_gradient) {
   const Layout layout(geometry);
   const WindowGeometry& w = geometry.windows;
   const int64_t per_group = geometry.output_channels / geometry.groups();
   const int64_t rows = w.window[0] * w.window[1] * w.window[2] * geometry.group_channels;
   const double operations =
       geometry.OperationsPerImage() * static_cast<double>(w.batch) / static_cast<double>(rows);
-  threads.ParallelFor(rows, operations / kOperationsPerNanosecond, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t i = row % geometry.group_channels, position = row / geometry.group_channels;
-      SpatialSizes at;
-      SetPlace(w, position, at);
-      T* sums = filter_gradient + row * geometry.output_channels;
-      std::fill_n(sums, geometry.output_channels, T(0));
-      for (int64_t n = 0; n < w.batch; ++n) {
-        ForEachPixelPair(geometry, layout, n, at, [&](int64_t x, int64_t y) {
-          for (int64_t o = 0; o < geometry.output_channels; ++o) {
-            const int64_t channel = o / per_group * geometry.group_channels + i;
-            sums[o] = MultiplyAdd(input[x + channel * layout.input.channel],
-                                  output_gradient[y + o * layout.output.channel], sums[o]);
+  return ParallelForInTime(
+      threads, rows, operations / kOperationsPerNanosecond, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t i = row % geometry.group_channels, position = row / geometry.group_channels;
+          SpatialSizes at;
+          SetPlace(w, position, at);
+          T* sums = filter_gradient + row * geometry.output_channels;
+          std::fill_n(sums, geometry.output_channels, T(0));
+          for (int64_t n = 0; n < w.batch && !threads.is_over(); ++n) {
+            ForEachPixelPair(geometry, layout, n, at, [&](int64_t x, int64_t y) {
+              for (int64_t o = 0; o < geometry.output_channels; ++o) {
+                const int64_t channel = o / per_group * geometry.group_channels + i;
+                sums[o] = MultiplyAdd(input[x + channel * layout.input.channel],
+                                      output_gradient[y + o * layout.output.channel], sums[o]);
+              }
+            });
           }
-        });
-      }
-    }
-  });
+        }
+      });
 }
 
-#define WEIR_INSTANTIATE(T)                                                                      \
-  template void PlainConvolution<T>(ThreadPool&, const ConvGeometry&, const T*, const T*, T*);   \
-  template void PlainInputGradient<T>(ThreadPool&, const ConvGeometry&, const T*, const T*, T*); \
-  template void PlainFilterGradient<T>(ThreadPool&, const ConvGeometry&, const T*, const T*, T*);
+#define WEIR_INSTANTIATE(T)                                                                                  \
+  template absl::Status PlainConvolution<T>(const TimelyThreads&, const ConvGeometry&, const T*, const T*,   \
+                                            T*);                                                             \
+  template absl::Status PlainInputGradient<T>(const TimelyThreads&, const ConvGeometry&, const T*, const T*, \
+                                              T*);                                                           \
+  template absl::Status PlainFilterGradient<T>(const TimelyThreads&, const ConvGeometry&, const T*,          \
+                                               const T*, T*);
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)
 WEIR_INSTANTIATE(int32_t)

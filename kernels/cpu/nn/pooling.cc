@@ -9,6 +9,8 @@
 #include "kernels/cpu/nn/pool_loops.h"
 #include "kernels/cpu/nn/pool_operands.h"
 #include "kernels/cpu/nn/window_geometry.h"
+#include "kernels/cpu/nn/window_parts.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
@@ -32,12 +34,46 @@ struct Images {
   int64_t input_elements;
   int64_t output_elements;
 
-  // Nanoseconds of one image.
-  double cost() const {
+  // Nanoseconds of one image, and of an element of a window in all channels.
+  double cost() const { return geometry.PixelPairs() * cost_of_place(); }
+  double cost_of_place() const {
     constexpr double kPerWindowElement = 0.2;
-    return kPerWindowElement * geometry.PixelPairs() * static_cast<double>(geometry.channels);
+    return kPerWindowElement * static_cast<double>(geometry.channels);
   }
 };
+
+// Calls body(part, input offset, output offset) for all images, on several threads, and for the parts of each
+// in their order; before them begin(first, end) for the images of a range.
+template <typename Begin, typename Body>
+absl::Status ForEachImage(KernelContext& context, const Images& images, double cost_factor,
+                          const Begin& begin_range, const Body& body) {
+  return ParallelForInTime(
+      context, images.count, cost_factor * images.cost(), [&](int64_t begin, int64_t end) {
+        begin_range(begin, end);
+        for (int64_t n = begin; n < end; ++n) {
+          ForEachPart(context, images.geometry, cost_factor * images.cost_of_place(),
+                      [&](const WindowGeometry& part, int64_t first) {
+                        body(part, n * images.input_elements,
+                             n * images.output_elements + first * images.geometry.channels);
+                      });
+        }
+      });
+}
+
+// The same for outputs that are written, and for gradients that are added to.
+template <typename Body>
+absl::Status ForEachImage(KernelContext& context, const Images& images, const Body& body) {
+  return ForEachImage(
+      context, images, 1, [](int64_t, int64_t) {}, body);
+}
+template <typename T, typename Body>
+absl::Status AddForEachImage(KernelContext& context, const Images& images, double cost_factor, T* sums,
+                             const Body& body) {
+  const auto clear = [&](int64_t begin, int64_t end) {
+    std::fill(sums + begin * images.input_elements, sums + end * images.input_elements, T(0));
+  };
+  return ForEachImage(context, images, cost_factor, clear, body);
+}
 
 // What MaxPool gives when no element is larger. It is computed as a ComputeType<T>, whose own lowest number
 // would become an infinity.
@@ -49,60 +85,48 @@ constexpr ComputeType<T> Lowest() {
 }
 
 template <typename T>
-void RunMax(ThreadPool& threads, const Images& images, const ComputeType<T>* input, ComputeType<T>* output) {
+absl::Status RunMax(KernelContext& context, const Images& images, const ComputeType<T>* input,
+                    ComputeType<T>* output) {
   const PoolLoops<ComputeType<T>> loops = PoolLoopsFor<ComputeType<T>>();
-  threads.ParallelFor(images.count, images.cost(), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) {
-      loops.max(images.geometry, input + n * images.input_elements, Lowest<T>(),
-                output + n * images.output_elements);
-    }
+  return ForEachImage(context, images, [&](const WindowGeometry& part, int64_t in, int64_t out) {
+    loops.max(part, input + in, Lowest<T>(), output + out);
   });
 }
 
 template <typename T>
-void RunMaxGradient(ThreadPool& threads, const Images& images, const T* input, const T* gradient, T* result) {
+absl::Status RunMaxGradient(KernelContext& context, const Images& images, const T* input, const T* gradient,
+                            T* result) {
   const PoolLoops<T> loops = PoolLoopsFor<T>();
-  threads.ParallelFor(images.count, 2 * images.cost(), [&](int64_t begin, int64_t end) {
-    std::fill(result + begin * images.input_elements, result + end * images.input_elements, T(0));
-    for (int64_t n = begin; n < end; ++n) {
-      const int64_t in = n * images.input_elements, out = n * images.output_elements;
-      loops.max_gradient(images.geometry, input + in, gradient + out, result + in);
-    }
+  return AddForEachImage(context, images, 2, result,
+                         [&](const WindowGeometry& part, int64_t in, int64_t out) {
+                           loops.max_gradient(part, input + in, gradient + out, result + in);
+                         });
+}
+
+template <typename T>
+absl::Status RunPickAtMax(KernelContext& context, const Images& images, const T* input, const T* maxima,
+                          const T* values, T* output) {
+  const PoolLoops<T> loops = PoolLoopsFor<T>();
+  return ForEachImage(context, images, [&](const WindowGeometry& part, int64_t in, int64_t out) {
+    loops.pick_at_max(part, input + in, maxima + out, values + in, output + out);
   });
 }
 
 template <typename T>
-void RunPickAtMax(ThreadPool& threads, const Images& images, const T* input, const T* maxima, const T* values,
-                  T* output) {
+absl::Status RunAverage(KernelContext& context, const Images& images, const T* input, T* output) {
   const PoolLoops<T> loops = PoolLoopsFor<T>();
-  threads.ParallelFor(images.count, images.cost(), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) {
-      const int64_t in = n * images.input_elements, out = n * images.output_elements;
-      loops.pick_at_max(images.geometry, input + in, maxima + out, values + in, output + out);
-    }
+  return ForEachImage(context, images, [&](const WindowGeometry& part, int64_t in, int64_t out) {
+    loops.average(part, input + in, output + out);
   });
 }
 
 template <typename T>
-void RunAverage(ThreadPool& threads, const Images& images, const T* input, T* output) {
+absl::Status RunAverageGradient(KernelContext& context, const Images& images, const T* gradient, T* result) {
   const PoolLoops<T> loops = PoolLoopsFor<T>();
-  threads.ParallelFor(images.count, images.cost(), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) {
-      loops.average(images.geometry, input + n * images.input_elements, output + n * images.output_elements);
-    }
-  });
-}
-
-template <typename T>
-void RunAverageGradient(ThreadPool& threads, const Images& images, const T* gradient, T* result) {
-  const PoolLoops<T> loops = PoolLoopsFor<T>();
-  threads.ParallelFor(images.count, images.cost(), [&](int64_t begin, int64_t end) {
-    std::fill(result + begin * images.input_elements, result + end * images.input_elements, T(0));
-    for (int64_t n = begin; n < end; ++n) {
-      loops.average_gradient(images.geometry, gradient + n * images.output_elements,
-                             result + n * images.input_elements);
-    }
-  });
+  return AddForEachImage(context, images, 1, result,
+                         [&](const WindowGeometry& part, int64_t in, int64_t out) {
+                           loops.average_gradient(part, gradient + out, result + in);
+                         });
 }
 
 // Makes a `Pool` of checked attrs.
@@ -122,7 +146,8 @@ class PoolKernel : public Kernel {
   const PoolWindows windows_;
 };
 
-template <typename T, void (*run)(ThreadPool&, const Images&, const ComputeType<T>*, ComputeType<T>*)>
+template <typename T,
+          absl::Status (*run)(KernelContext&, const Images&, const ComputeType<T>*, ComputeType<T>*)>
 class ForwardPool final : public PoolKernel {
  public:
   using PoolKernel::PoolKernel;
@@ -134,7 +159,7 @@ class ForwardPool final : public PoolKernel {
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, PooledShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, input));
     WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput(context, *output));
-    run(context.threads(), Images(geometry), x.flat<Wide>().data(), y.flat<Wide>().data());
+    WEIR_RETURN_IF_ERROR(run(context, Images(geometry), x.flat<Wide>().data(), y.flat<Wide>().data()));
     Narrow(context, y, output);
     return absl::OkStatus();
   }
@@ -155,8 +180,8 @@ class MaxPoolGrad final : public PoolKernel {
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, context.input(0)));
     WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(2)));
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
-    RunMaxGradient(context.threads(), Images(geometry), x.flat<Wide>().data(), gradient.flat<Wide>().data(),
-                   result.flat<Wide>().data());
+    WEIR_RETURN_IF_ERROR(RunMaxGradient(context, Images(geometry), x.flat<Wide>().data(),
+                                        gradient.flat<Wide>().data(), result.flat<Wide>().data()));
     Narrow(context, result, output);
     return absl::OkStatus();
   }
@@ -179,8 +204,9 @@ class MaxPoolGradGrad final : public PoolKernel {
     WEIR_ASSIGN_OR_RETURN(const Tensor maxima, Widen(context, context.input(1)));
     WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(2)));
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
-    RunPickAtMax(context.threads(), Images(geometry), x.flat<Wide>().data(), maxima.flat<Wide>().data(),
-                 gradient.flat<Wide>().data(), result.flat<Wide>().data());
+    WEIR_RETURN_IF_ERROR(RunPickAtMax(context, Images(geometry), x.flat<Wide>().data(),
+                                      maxima.flat<Wide>().data(), gradient.flat<Wide>().data(),
+                                      result.flat<Wide>().data()));
     Narrow(context, result, output);
     return absl::OkStatus();
   }
@@ -198,8 +224,8 @@ class AvgPoolGrad final : public PoolKernel {
                           context.AllocateOutput(0, geometry.ImageShape(geometry.input, geometry.channels)));
     WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(1)));
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
-    RunAverageGradient(context.threads(), Images(geometry), gradient.flat<Wide>().data(),
-                       result.flat<Wide>().data());
+    WEIR_RETURN_IF_ERROR(RunAverageGradient(context, Images(geometry), gradient.flat<Wide>().data(),
+                                            result.flat<Wide>().data()));
     Narrow(context, result, output);
     return absl::OkStatus();
   }

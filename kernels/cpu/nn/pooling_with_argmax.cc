@@ -9,6 +9,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/nn/window_geometry.h"
+#include "kernels/cpu/nn/window_parts.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
@@ -49,11 +51,11 @@ void FindMaximum(const WindowGeometry& g, const T* image, Extent rows, Extent co
   argmax = static_cast<I>(position + best);
 }
 
+// Part `g` of image `n`, whose output begins at element `out`.
 template <typename T, typename I>
-void PoolImage(const PooledBatch& batch, int64_t n, const T* input, T* maxima, I* argmax) {
-  const WindowGeometry& g = batch.geometry;
+void PoolPart(const PooledBatch& batch, const WindowGeometry& g, int64_t n, int64_t out, const T* input,
+              T* maxima, I* argmax) {
   const T* const image = input + n * batch.input_elements();
-  int64_t out = n * batch.output_elements();
   for (int64_t y = 0; y < g.output[0]; ++y) {
     const Extent rows = WindowInside(g, 0, y);
     for (int64_t x = 0; x < g.output[1]; ++x) {
@@ -107,12 +109,17 @@ class WithArgmax final : public ArgmaxKernel {
     if (output->num_elements() == 0) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, input));
     WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput(context, *output));
-    const double nanoseconds = batch.geometry.PixelPairs() * static_cast<double>(batch.geometry.channels);
-    context.threads().ParallelFor(batch.geometry.batch, nanoseconds, [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        PoolImage(batch, n, x.flat<Wide>().data(), y.flat<Wide>().data(), argmax->flat<I>().data());
-      }
-    });
+    const WindowGeometry& g = batch.geometry;
+    const auto cost = static_cast<double>(g.channels);
+    WEIR_RETURN_IF_ERROR(
+        ParallelForInTime(context, g.batch, g.PixelPairs() * cost, [&](int64_t begin, int64_t end) {
+          for (int64_t n = begin; n < end; ++n) {
+            ForEachPart(context, g, cost, [&](const WindowGeometry& part, int64_t first) {
+              PoolPart(batch, part, n, n * batch.output_elements() + first * g.channels,
+                       x.flat<Wide>().data(), y.flat<Wide>().data(), argmax->flat<I>().data());
+            });
+          }
+        }));
     Narrow(context, y, output);
     return absl::OkStatus();
   }

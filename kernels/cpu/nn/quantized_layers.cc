@@ -13,6 +13,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/nn/window_geometry.h"
 #include "kernels/cpu/quantized_range.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -37,14 +38,13 @@ struct Extent {
 template <typename F>
 absl::Status ForEachPixel(KernelContext& context, const WindowGeometry& windows, double cost, const F& f) {
   const int64_t of_image = windows.OutputPixels();
-  context.threads().ParallelFor(windows.batch * of_image, cost, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end && !context.cancellation().is_cancelled(); ++i) {
+  return ParallelForInTime(context, windows.batch * of_image, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
       const int64_t pixel = i % of_image;
       f(i / of_image, Extent(windows, 0, pixel / windows.output[1]),
         Extent(windows, 1, pixel % windows.output[1]), i);
     }
   });
-  return context.cancellation().reason();
 }
 
 // --- QuantizedConv2D ---

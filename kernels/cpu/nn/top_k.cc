@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
@@ -19,8 +20,9 @@ enum class Wanted { kLargest, kLeast };
 
 // The positions of the k largest of `row`, the largest first, or of the k least, the least first; the first
 // of equal ones first, and NaN after any number. Precondition: k <= row.size(), positions has room for k.
+// Unfinished when the step is over: the positions are in some order then.
 template <typename T, Wanted wanted, typename I>
-void FindTopK(absl::Span<const T> row, int64_t k, I* positions) {
+void FindTopK(const TimelyThreads& threads, absl::Span<const T> row, int64_t k, I* positions) {
   if (k == 0) return;
   const auto comes_before = [&](I a, I b) {
     const auto x = static_cast<ComputeType<T>>(row[a]), y = static_cast<ComputeType<T>>(row[b]);
@@ -30,13 +32,23 @@ void FindTopK(absl::Span<const T> row, int64_t k, I* positions) {
   };
   for (int64_t i = 0; i < k; ++i) positions[i] = static_cast<I>(i);
   std::make_heap(positions, positions + k, comes_before);  // the first is the one to go
-  for (int64_t i = k; i < static_cast<int64_t>(row.size()); ++i) {
-    if (!comes_before(static_cast<I>(i), positions[0])) continue;
-    std::pop_heap(positions, positions + k, comes_before);
-    positions[k - 1] = static_cast<I>(i);
-    std::push_heap(positions, positions + k, comes_before);
+  constexpr int64_t kBetweenLooks = 4096;
+  const auto count = static_cast<int64_t>(row.size());
+  for (int64_t begin = k; begin < count; begin += std::min(kBetweenLooks, count - begin)) {
+    if (threads.is_over()) return;
+    for (int64_t i = begin; i < count && i - begin < kBetweenLooks; ++i) {
+      if (!comes_before(static_cast<I>(i), positions[0])) continue;
+      std::pop_heap(positions, positions + k, comes_before);
+      positions[k - 1] = static_cast<I>(i);
+      std::push_heap(positions, positions + k, comes_before);
+    }
   }
-  std::sort_heap(positions, positions + k, comes_before);
+  // std::sort_heap in pieces.
+  for (int64_t left = k; left > 1;) {
+    if (threads.is_over()) return;
+    for (const int64_t end = std::max<int64_t>(1, left - kBetweenLooks); left > end; --left)
+      std::pop_heap(positions, positions + left, comes_before);
+  }
 }
 
 template <typename T, typename I, Wanted wanted = Wanted::kLargest>
@@ -68,17 +80,15 @@ class TopK final : public Kernel {
     const T* from = input.flat<T>().data();
     T* to_values = values->flat<T>().data();
     I* to_indices = indices->flat<I>().data();
-    context.threads().ParallelFor(input.num_elements() / columns, kCost * static_cast<double>(columns),
-                                  [=](int64_t begin, int64_t end) {
-                                    for (int64_t r = begin; r < end; ++r) {
-                                      const absl::Span<const T> row(from + r * columns, columns);
-                                      I* const positions = to_indices + r * k;
-                                      FindTopK<T, wanted>(row, k, positions);
-                                      for (int64_t i = 0; i < k; ++i)
-                                        to_values[r * k + i] = row[positions[i]];
-                                    }
-                                  });
-    return absl::OkStatus();
+    return ParallelForInTime(context, input.num_elements() / columns, kCost * static_cast<double>(columns),
+                             [=, &context](int64_t begin, int64_t end) {
+                               for (int64_t r = begin; r < end; ++r) {
+                                 const absl::Span<const T> row(from + r * columns, columns);
+                                 I* const positions = to_indices + r * k;
+                                 FindTopK<T, wanted>(context, row, k, positions);
+                                 for (int64_t i = 0; i < k; ++i) to_values[r * k + i] = row[positions[i]];
+                               }
+                             });
   }
 
  private:
@@ -154,16 +164,15 @@ class NthElement final : public Kernel {
     const T* from = context.input(0).flat<T>().data();
     T* to = output->flat<T>().data();
     const int64_t place = is_reversed_ ? columns - 1 - n : n;
-    context.threads().ParallelFor(output->num_elements(), kCost * static_cast<double>(columns),
-                                  [=](int64_t begin, int64_t end) {
-                                    std::vector<T> row(columns);
-                                    for (int64_t r = begin; r < end; ++r) {
-                                      std::copy_n(from + r * columns, columns, row.begin());
-                                      std::nth_element(row.begin(), row.begin() + place, row.end(), IsLess);
-                                      to[r] = row[place];
-                                    }
-                                  });
-    return absl::OkStatus();
+    return ParallelForInTime(context, output->num_elements(), kCost * static_cast<double>(columns),
+                             [=](int64_t begin, int64_t end) {
+                               std::vector<T> row(columns);
+                               for (int64_t r = begin; r < end; ++r) {
+                                 std::copy_n(from + r * columns, columns, row.begin());
+                                 std::nth_element(row.begin(), row.begin() + place, row.end(), IsLess);
+                                 to[r] = row[place];
+                               }
+                             });
   }
 
  private:

@@ -6,6 +6,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/nn/window_geometry.h"
+#include "kernels/cpu/nn/window_parts.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
@@ -147,12 +149,17 @@ class VolumePool final : public Kernel {
       data[i] = inputs[i].template flat<Wide>().data();
     }
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
-    const double cost = kCost * geometry.PixelPairs() * static_cast<double>(geometry.channels);
-    context.threads().ParallelFor(geometry.batch, cost, [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        PoolVolume(geometry, n, data, result.flat<Wide>().data());
-      }
-    });
+    const double cost = kCost * static_cast<double>(geometry.channels);
+    WEIR_RETURN_IF_ERROR(ParallelForInTime(
+        context, geometry.batch, cost * geometry.PixelPairs(), [&](int64_t begin, int64_t end) {
+          for (int64_t n = begin; n < end; ++n) {
+            BeginVolume(geometry, n, result.flat<Wide>().data());
+            ForEachPart(context, geometry, cost, [&](const WindowGeometry& part, int64_t first) {
+              const int64_t pixels = n * geometry.OutputPixels() + first;
+              PoolPart(part, n, pixels * geometry.channels, data, result.flat<Wide>().data());
+            });
+          }
+        }));
     Narrow(context, result, output);
     return absl::OkStatus();
   }
@@ -174,10 +181,16 @@ class VolumePool final : public Kernel {
     return CheckShape("grad", context.input(2), kGivesVolumes ? pooled : volume);
   }
 
-  // `inputs`: those of the node, null where one is no volume.
-  static void PoolVolume(const WindowGeometry& g, int64_t n, const Wide* const (&inputs)[3], Wide* result) {
-    const int64_t in = n * g.InputPixels() * g.channels, out = n * g.OutputPixels() * g.channels;
-    if constexpr (kGivesVolumes) std::fill_n(result + in, g.InputPixels() * g.channels, Wide(0));
+  static void BeginVolume(const WindowGeometry& g, int64_t n, Wide* result) {
+    const int64_t volume = g.InputPixels() * g.channels;
+    if constexpr (kGivesVolumes) std::fill_n(result + n * volume, volume, Wide(0));
+  }
+
+  // A part of volume n, whose output begins at element `out`. `inputs`: those of the node, null where one is
+  // no volume.
+  static void PoolPart(const WindowGeometry& g, int64_t n, int64_t out, const Wide* const (&inputs)[3],
+                       Wide* result) {
+    const int64_t in = n * g.InputPixels() * g.channels;
     if constexpr (pool == Pool::kMax) Max(g, inputs[0] + in, result + out);
     if constexpr (pool == Pool::kMaxGradient) {
       MaxGradient(g, inputs[0] + in, inputs[1] + out, inputs[2] + out, result + in);
