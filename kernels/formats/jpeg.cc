@@ -313,9 +313,24 @@ absl::StatusOr<ImageExtent> ReadJpegExtent(absl::string_view contents) {
 
 namespace {
 
+// Asks in each pass whether the file is still wanted.
+struct EncodingProgress {
+  jpeg_progress_mgr manager = {};
+  const std::function<bool()>& is_cancelled;
+
+  explicit EncodingProgress(const std::function<bool()>& cancelled) : is_cancelled(cancelled) {
+    manager.progress_monitor = [](j_common_ptr info) {
+      const auto* const progress = reinterpret_cast<const EncodingProgress*>(info->progress);
+      if (!progress->is_cancelled || !progress->is_cancelled()) return;
+      info->err->msg_code = JERR_CANT_SUSPEND;  // any: the caller knows why
+      info->err->error_exit(info);
+    };
+  }
+};
+
 class Encoder {
  public:
-  Encoder() : trap_(&info_) {}
+  explicit Encoder(const std::function<bool()>& is_cancelled) : trap_(&info_), progress_(is_cancelled) {}
   ~Encoder() {
     jpeg_destroy_compress(&info_);
     std::free(file_);
@@ -331,6 +346,7 @@ class Encoder {
              const std::string& xmp) {
     if (setjmp(trap_.jump) != 0) return false;
     jpeg_create_compress(&info_);
+    info_.progress = &progress_.manager;
     jpeg_mem_dest(&info_, &file_, &size_);
     info_.image_width = static_cast<JDIMENSION>(extent.width);
     info_.image_height = static_cast<JDIMENSION>(extent.height);
@@ -364,6 +380,7 @@ class Encoder {
  private:
   jpeg_compress_struct info_ = {};
   ErrorTrap trap_;
+  EncodingProgress progress_;
   unsigned char* file_ = nullptr;
   unsigned long size_ = 0;  // NOLINT(google-runtime-int): the library's type
 };
@@ -385,8 +402,12 @@ absl::StatusOr<std::string> EncodeJpeg(absl::Span<const uint8_t> pixels, const I
     xmp = absl::StrCat("http://ns.adobe.com/xap/1.0/", absl::string_view("\0", 1), options.xmp_metadata);
     if (xmp.size() > kMostMetadata) return failure(absl::StrCat("metadata of ", xmp.size(), " bytes"));
   }
-  Encoder encoder;
-  if (!encoder.Write(pixels.data(), extent, options, xmp)) return failure(encoder.message());
+  Encoder encoder(options.is_cancelled);
+  if (!encoder.Write(pixels.data(), extent, options, xmp)) {
+    return options.is_cancelled && options.is_cancelled()
+               ? absl::CancelledError("an image is not encoded: the step was cancelled")
+               : failure(encoder.message());
+  }
   return encoder.file();
 }
 

@@ -61,6 +61,8 @@ struct JpegEncoding {
   bool density_in_centimeters = false;  // or in inches
   int x_density = 300, y_density = 300;
   std::string xmp_metadata;
+  // Asked for each row of pixels or blocks of each pass: true ends the encoding with Cancelled.
+  std::function<bool()> is_cancelled;
 };
 
 // `pixels` is [height, width, channels] of 1 or 3 channels. InvalidArgument "JPEG encoding failed", with the

@@ -39,7 +39,7 @@ class Encoder {
 
   // False after an error of the library.
   bool Write(const uint8_t* pixels, int64_t height, int64_t width, int64_t channels, int bits,
-             int compression, std::string* file) {
+             int compression, const std::function<bool()>& is_cancelled, std::string* file) {
     constexpr int kColorTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                                    PNG_COLOR_TYPE_RGB_ALPHA};
     if (png_ == nullptr || setjmp(png_jmpbuf(png_)) != 0) return false;
@@ -59,7 +59,10 @@ class Encoder {
     png_write_info(png_, info_);
     if (bits > 8) png_set_swap(png_);  // files are big-endian
     const int64_t row_bytes = width * channels * (bits / 8);
-    for (int64_t y = 0; y < height; ++y) png_write_row(png_, pixels + y * row_bytes);
+    for (int64_t y = 0; y < height; ++y) {
+      if (is_cancelled && is_cancelled()) return false;
+      png_write_row(png_, pixels + y * row_bytes);
+    }
     png_write_end(png_, nullptr);
     return true;
   }
@@ -71,7 +74,7 @@ class Encoder {
 };
 
 absl::StatusOr<std::string> Encode(const void* pixels, int64_t height, int64_t width, int64_t channels,
-                                   int bits, int compression) {
+                                   int bits, int compression, const std::function<bool()>& is_cancelled) {
   constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max() / 2;
   const bool has_form = channels >= 1 && channels <= 4 && height >= 1 && width >= 1;
   if (!has_form || height > kMostBytes || width > kMostBytes / 8 ||
@@ -85,7 +88,10 @@ absl::StatusOr<std::string> Encode(const void* pixels, int64_t height, int64_t w
   std::string file;
   Encoder encoder;
   if (!encoder.Write(static_cast<const uint8_t*>(pixels), height, width, channels, bits, compression,
-                     &file)) {
+                     is_cancelled, &file)) {
+    if (is_cancelled && is_cancelled()) {
+      return absl::CancelledError("an image is not encoded: the step was cancelled");
+    }
     return absl::ResourceExhaustedError(absl::StrCat("libpng refused an image: ", encoder.message()));
   }
   return file;
@@ -195,13 +201,15 @@ class Decoder {
 }  // namespace
 
 absl::StatusOr<std::string> EncodePng(absl::Span<const uint8_t> pixels, int64_t height, int64_t width,
-                                      int64_t channels, int compression) {
-  return Encode(pixels.data(), height, width, channels, 8, compression);
+                                      int64_t channels, int compression,
+                                      const std::function<bool()>& is_cancelled) {
+  return Encode(pixels.data(), height, width, channels, 8, compression, is_cancelled);
 }
 
 absl::StatusOr<std::string> EncodePng(absl::Span<const uint16_t> pixels, int64_t height, int64_t width,
-                                      int64_t channels, int compression) {
-  return Encode(pixels.data(), height, width, channels, 16, compression);
+                                      int64_t channels, int compression,
+                                      const std::function<bool()>& is_cancelled) {
+  return Encode(pixels.data(), height, width, channels, 16, compression, is_cancelled);
 }
 
 absl::Status DecodePng(absl::string_view contents, const PngDecoding& options, AllocatePngPixels allocate) {

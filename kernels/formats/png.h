@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -19,11 +20,14 @@ namespace weir {
 
 // `pixels` is [height, width, channels]; 1 channel is gray, 2 gray with alpha, 3 RGB, 4 RGBA. `compression`
 // is zlib's, from 0 to 9, or -1 for zlib's own choice. InvalidArgument for other channels, an image without
-// pixels, and one that is larger than the library counts.
+// pixels, and one that is larger than the library counts. `is_cancelled` is asked for each row: true ends the
+// encoding with Cancelled.
 absl::StatusOr<std::string> EncodePng(absl::Span<const uint8_t> pixels, int64_t height, int64_t width,
-                                      int64_t channels, int compression = -1);
+                                      int64_t channels, int compression = -1,
+                                      const std::function<bool()>& is_cancelled = nullptr);
 absl::StatusOr<std::string> EncodePng(absl::Span<const uint16_t> pixels, int64_t height, int64_t width,
-                                      int64_t channels, int compression = -1);
+                                      int64_t channels, int compression = -1,
+                                      const std::function<bool()>& is_cancelled = nullptr);
 
 struct PngDecoding {
   int channels = 0;  // as of EncodePng; 0: as many as the file has

@@ -10,6 +10,7 @@
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/cpu/with_dtype.h"
 #include "kernels/device_kernels.h"
 
@@ -87,17 +88,18 @@ class ExtractPatches final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
+    absl::Status status;
     WithElementType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       const T* const from = static_cast<const T*>(input.data());
       T* const to = static_cast<T*>(output->data());
-      context.threads().ParallelFor(shape.num_elements() / depth, kCost * static_cast<double>(depth),
-                                    [&](int64_t begin, int64_t end) {
-                                      for (int64_t i = begin; i < end; ++i)
-                                        CopyWindow(geometry, i, from, to + i * depth);
-                                    });
+      status = ParallelForInTime(context, shape.num_elements() / depth, kCost * static_cast<double>(depth),
+                                 [&](int64_t begin, int64_t end) {
+                                   for (int64_t i = begin; i < end; ++i)
+                                     CopyWindow(geometry, i, from, to + i * depth);
+                                 });
     });
-    return absl::OkStatus();
+    return status;
   }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/array/open_dim.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
@@ -215,13 +216,17 @@ absl::Status InvertPermutation(KernelContext& context) {
   }
   const int64_t n = input.num_elements();
   std::vector<int64_t> inverse(n, -1);
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t to = IntegerAt(input, i);
-    if (to < 0 || to >= n) {
-      return absl::InvalidArgumentError(absl::StrCat("x[", i, "] = ", to, " is not in [0, ", n, ")"));
+  constexpr int64_t kBetweenLooks = 1 << 16;  // whether the step is over: some milliseconds
+  for (int64_t begin = 0; begin < n; begin += kBetweenLooks) {
+    if (context.cancellation().is_cancelled()) return context.cancellation().reason();
+    for (int64_t i = begin; i < std::min(n, begin + kBetweenLooks); ++i) {
+      const int64_t to = IntegerAt(input, i);
+      if (to < 0 || to >= n) {
+        return absl::InvalidArgumentError(absl::StrCat("x[", i, "] = ", to, " is not in [0, ", n, ")"));
+      }
+      if (inverse[to] != -1) return absl::InvalidArgumentError(absl::StrCat(to, " is duplicated in x"));
+      inverse[to] = i;
     }
-    if (inverse[to] != -1) return absl::InvalidArgumentError(absl::StrCat(to, " is duplicated in x"));
-    inverse[to] = i;
   }
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, input.shape()));
   WriteIntegers(inverse, *output);

@@ -25,6 +25,11 @@ constexpr int64_t kMostReserved = 1 << 14;
 // How many elements are looked at before it is seen whether the step is over.
 constexpr int64_t kBetweenLooks = 1 << 16;
 
+// How many slices of so many elements that are.
+int64_t SlicesBetweenLooks(int64_t elements) {
+  return std::max<int64_t>(1, kBetweenLooks / std::max<int64_t>(1, elements));
+}
+
 template <typename T>
 bool IsNan(const T& element) {
   if constexpr (std::is_integral_v<T> || std::is_same_v<T, std::string>)
@@ -116,9 +121,10 @@ class Unique final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor indices, context.AllocateTemporary(DType::kInt64, Shape({slices.count})));
 
     std::vector<int64_t> first_places, counts;  // one for each distinct slice
+    const int64_t between_looks = SlicesBetweenLooks(slices.outer * slices.inner);
     const auto number_slices = [&](auto& numbers, const auto& key_of) {
       for (int64_t i = 0; i < slices.count; ++i) {
-        if (i % kBetweenLooks == 0 && context.cancellation().is_cancelled()) return;
+        if (i % between_looks == 0 && context.cancellation().is_cancelled()) return;
         const auto [found, is_new] = numbers.try_emplace(key_of(i), first_places.size());
         if (is_new) {
           first_places.push_back(i);
@@ -153,6 +159,7 @@ class Unique final : public Kernel {
       for (int64_t k = 0; k < num_distinct; ++k) distinct[k] = slices.elements[first_places[k]];
     }
     for (int64_t o = 0; o < slices.outer && !is_vector; ++o) {
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
       for (int64_t k = 0; k < num_distinct; ++k) {
         CopyElements(x, (o * slices.count + first_places[k]) * slices.inner, *y,
                      (o * num_distinct + k) * slices.inner, slices.inner);

@@ -5,6 +5,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/image/image_types.h"
 #include "kernels/cpu/image/resize_geometry.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -45,15 +46,14 @@ class ResizeArea final : public Kernel {
     float* const to = output->flat<float>().data();
     const double covered = (g.rows.scale + 1) * (g.columns.scale + 1);
     const int64_t row_elements = g.ResizedRowElements();
-    context.threads().ParallelFor(g.batch * g.rows.resized,
-                                  kPixelCost * covered * static_cast<double>(row_elements),
-                                  [&](int64_t begin, int64_t end) {
-                                    for (int64_t i = begin; i < end; ++i) {
-                                      ResizeRow(g, from + i / g.rows.resized * g.OriginalElements(),
-                                                Cover(g.rows, i % g.rows.resized), to + i * row_elements);
-                                    }
-                                  });
-    return absl::OkStatus();
+    return ParallelForInTime(context, g.batch * g.rows.resized,
+                             kPixelCost * covered * static_cast<double>(row_elements),
+                             [&](int64_t begin, int64_t end) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 ResizeRow(g, from + i / g.rows.resized * g.OriginalElements(),
+                                           Cover(g.rows, i % g.rows.resized), to + i * row_elements);
+                               }
+                             });
   }
 
  private:

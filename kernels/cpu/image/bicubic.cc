@@ -12,6 +12,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/image/image_types.h"
 #include "kernels/cpu/image/resize_geometry.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -81,8 +82,8 @@ class ResizeBicubic final : public Kernel {
     const T* const from = context.input(0).flat<T>().data();
     float* const to = output->flat<float>().data();
     const int64_t row_elements = g.ResizedRowElements();
-    context.threads().ParallelFor(
-        g.batch * g.rows.resized, kElementCost * static_cast<double>(row_elements),
+    return ParallelForInTime(
+        context, g.batch * g.rows.resized, kElementCost * static_cast<double>(row_elements),
         [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
             const T* const image = from + i / g.rows.resized * g.OriginalElements();
@@ -92,7 +93,6 @@ class ResizeBicubic final : public Kernel {
             ResizeRow(rows, row.weights, columns, g.channels, to + i * row_elements);
           }
         });
-    return absl::OkStatus();
   }
 
  private:
@@ -129,19 +129,19 @@ class ResizeBicubicGrad final : public Kernel {
     const float* const from = context.input(0).flat<float>().data();
     T* const to = output->flat<T>().data();
     const int64_t gradients = g.rows.resized * g.ResizedRowElements();
-    context.threads().ParallelFor(
-        g.batch, kElementCost * static_cast<double>(gradients), [&](int64_t begin, int64_t end) {
+    return ParallelForInTime(
+        context, g.batch, kElementCost * static_cast<double>(gradients), [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
-            AddImage(g, columns, from + i * gradients, to + i * g.OriginalElements());
+            AddImage(context, g, columns, from + i * gradients, to + i * g.OriginalElements());
           }
         });
-    return absl::OkStatus();
   }
 
  private:
-  void AddImage(const ResizeGeometry& g, const Scratch<Taps>& columns, const float* from, T* image) const {
+  void AddImage(const TimelyThreads& threads, const ResizeGeometry& g, const Scratch<Taps>& columns,
+                const float* from, T* image) const {
     std::fill_n(image, g.OriginalElements(), T(0));
-    for (int64_t y = 0; y < g.rows.resized; ++y) {
+    for (int64_t y = 0; y < g.rows.resized && !threads.is_over(); ++y) {
       const Taps row = TapsOf(g.rows, y, attrs_.half_pixel_centers());
       for (const Taps& column : columns) {
         for (int64_t k = 0; k < g.channels; ++k) {

@@ -5,6 +5,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/image/image_types.h"
 #include "kernels/cpu/image/resize_geometry.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
@@ -38,8 +39,8 @@ class ResizeBilinear final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Scratch<Neighbors> columns,
                           AllNeighbors(context, g.columns, attrs_.half_pixel_centers()));
     const int64_t row_elements = g.ResizedRowElements();
-    context.threads().ParallelFor(
-        g.batch * g.rows.resized, kElementCost * static_cast<double>(row_elements),
+    return ParallelForInTime(
+        context, g.batch * g.rows.resized, kElementCost * static_cast<double>(row_elements),
         [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
             const T* const image = from.data() + i / g.rows.resized * g.OriginalElements();
@@ -49,7 +50,6 @@ class ResizeBilinear final : public Kernel {
                       to + i * row_elements);
           }
         });
-    return absl::OkStatus();
   }
 
  private:
@@ -86,12 +86,12 @@ class ResizeBilinearGrad final : public Kernel {
     const float* const from = context.input(0).flat<float>().data();
     Wide* const to = sums.flat<Wide>().data();
     const int64_t gradients = g.rows.resized * g.ResizedRowElements();
-    context.threads().ParallelFor(
-        g.batch, 4 * kElementCost * static_cast<double>(gradients), [&](int64_t begin, int64_t end) {
+    WEIR_RETURN_IF_ERROR(ParallelForInTime(
+        context, g.batch, 4 * kElementCost * static_cast<double>(gradients), [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
             AddImage(g, columns, from + i * gradients, to + i * g.OriginalElements());
           }
-        });
+        }));
     Narrow(context, sums, output);
     return absl::OkStatus();
   }

@@ -10,6 +10,7 @@
 #include "kernels/cpu/image/crop_samples.h"
 #include "kernels/cpu/image/image_types.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
@@ -83,11 +84,12 @@ absl::Status CheckImages(const Shape& images, absl::string_view name) {
       StrCat("image dimensions must be positive and fit into int32, ", name, " is ", images.ToString()));
 }
 
-// Calls visit(y, x, row position, column position) for the pixels of crop `i` that lie inside of the image,
-// and outside(y, x) for the others.
+// Calls visit(y, x, row position, column position) for the pixels of a crop that lie inside of the image, and
+// outside(y, x) for the others. The rest of a crop is left out when the step is over.
 template <typename Visit, typename Outside>
-void ForEachPixel(const CropAxis& rows, const CropAxis& columns, const Visit& visit, const Outside& outside) {
-  for (int64_t y = 0; y < rows.crop; ++y) {
+void ForEachPixel(const TimelyThreads& threads, const CropAxis& rows, const CropAxis& columns,
+                  const Visit& visit, const Outside& outside) {
+  for (int64_t y = 0; y < rows.crop && !threads.is_over(); ++y) {
     const float row = rows.Position(y);
     for (int64_t x = 0; x < columns.crop; ++x) {
       const float column = columns.Position(x);
@@ -127,22 +129,22 @@ class CropAndResize final : public Kernel {
     float* const to = output->flat<float>().data();
     const int64_t image_elements = images.dim(1) * images.dim(2) * channels;
     const int64_t crop_elements = height * width * channels;
-    context.threads().ParallelFor(
-        boxes.size(), kElementCost * static_cast<double>(crop_elements), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            Crop(boxes.rows(i, images.dim(1), height), boxes.columns(i, images.dim(2), width), channels,
-                 from + boxes.image(i) * image_elements, to + i * crop_elements);
-          }
-        });
-    return absl::OkStatus();
+    return ParallelForInTime(context, boxes.size(), kElementCost * static_cast<double>(crop_elements),
+                             [&](int64_t begin, int64_t end) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 Crop(context, boxes.rows(i, images.dim(1), height),
+                                      boxes.columns(i, images.dim(2), width), channels,
+                                      from + boxes.image(i) * image_elements, to + i * crop_elements);
+                               }
+                             });
   }
 
  private:
-  void Crop(const CropAxis& rows, const CropAxis& columns, int64_t channels, const T* image,
-            float* to) const {
+  void Crop(const TimelyThreads& threads, const CropAxis& rows, const CropAxis& columns, int64_t channels,
+            const T* image, float* to) const {
     const auto pixel = [&](int64_t y, int64_t x) { return image + (y * columns.image + x) * channels; };
     ForEachPixel(
-        rows, columns,
+        threads, rows, columns,
         [&](int64_t, int64_t, float row, float column) {
           if (is_nearest_) {
             const T* const source = pixel(rows.Nearest(row), columns.Nearest(column));
@@ -212,10 +214,12 @@ class CropAndResizeGradImage final : public Kernel {
     const float* from = context.input(0).flat<float>().data();
     const int64_t image_elements = images.dim(1) * images.dim(2) * images.dim(3);
     for (int64_t i = 0; i < boxes.size(); ++i) {
-      Add(boxes.rows(i, images.dim(1), gradients.dim(1)), boxes.columns(i, images.dim(2), gradients.dim(2)),
-          images.dim(3), from, to.data() + boxes.image(i) * image_elements);
+      Add(context, boxes.rows(i, images.dim(1), gradients.dim(1)),
+          boxes.columns(i, images.dim(2), gradients.dim(2)), images.dim(3), from,
+          to.data() + boxes.image(i) * image_elements);
       from += gradients.dim(1) * gradients.dim(2) * gradients.dim(3);
     }
+    WEIR_RETURN_IF_ERROR(TimelyThreads(context).status());
     Narrow(context, sums, output);
     return absl::OkStatus();
   }
@@ -223,11 +227,11 @@ class CropAndResizeGradImage final : public Kernel {
  private:
   using Wide = ComputeType<T>;
 
-  void Add(const CropAxis& rows, const CropAxis& columns, int64_t channels, const float* gradient,
-           Wide* image) const {
+  void Add(const TimelyThreads& threads, const CropAxis& rows, const CropAxis& columns, int64_t channels,
+           const float* gradient, Wide* image) const {
     const auto pixel = [&](int64_t y, int64_t x) { return image + (y * columns.image + x) * channels; };
     ForEachPixel(
-        rows, columns,
+        threads, rows, columns,
         [&](int64_t, int64_t, float row, float column) {
           if (is_nearest_) {
             Wide* const target = pixel(rows.Nearest(row), columns.Nearest(column));
@@ -278,15 +282,15 @@ class CropAndResizeGradBoxes final : public Kernel {
     float* const to = output->flat<float>().data();
     const int64_t crop_elements = gradients.dim(1) * gradients.dim(2) * gradients.dim(3);
     const int64_t image_elements = images.dim(1) * images.dim(2) * images.dim(3);
-    context.threads().ParallelFor(
-        boxes.size(), kElementCost * static_cast<double>(crop_elements), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            Sum(boxes.rows(i, images.dim(1), gradients.dim(1)),
-                boxes.columns(i, images.dim(2), gradients.dim(2)), images.dim(3), flowing + i * crop_elements,
-                from + boxes.image(i) * image_elements, to + 4 * i);
-          }
-        });
-    return absl::OkStatus();
+    return ParallelForInTime(context, boxes.size(), kElementCost * static_cast<double>(crop_elements),
+                             [&](int64_t begin, int64_t end) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 Sum(context, boxes.rows(i, images.dim(1), gradients.dim(1)),
+                                     boxes.columns(i, images.dim(2), gradients.dim(2)), images.dim(3),
+                                     flowing + i * crop_elements, from + boxes.image(i) * image_elements,
+                                     to + 4 * i);
+                               }
+                             });
   }
 
  private:
@@ -304,12 +308,12 @@ class CropAndResizeGradBoxes final : public Kernel {
     }
   };
 
-  static void Sum(const CropAxis& rows, const CropAxis& columns, int64_t channels, const float* gradient,
-                  const T* image, float* to) {
+  static void Sum(const TimelyThreads& threads, const CropAxis& rows, const CropAxis& columns,
+                  int64_t channels, const float* gradient, const T* image, float* to) {
     std::fill_n(to, 4, 0.0f);
     const auto pixel = [&](int64_t y, int64_t x) { return image + (y * columns.image + x) * channels; };
     ForEachPixel(
-        rows, columns,
+        threads, rows, columns,
         [&](int64_t i, int64_t j, float row, float column) {
           const CropPixels y(rows, row), x(columns, column);
           const T *const pa = pixel(y.lower, x.lower), *const pb = pixel(y.lower, x.upper);

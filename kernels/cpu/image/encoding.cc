@@ -41,10 +41,13 @@ absl::StatusOr<ImageExtent> ReadExtent(const KernelContext& context, absl::strin
   return ImageExtent{image.dim(0), image.dim(1), image.dim(2)};
 }
 
-absl::Status Encode(KernelContext& context, const ImageExtent& extent, const JpegEncoding& options) {
-  WEIR_ASSIGN_OR_RETURN(std::string file, EncodeJpeg(context.input(0).flat<uint8_t>(), extent, options));
+absl::Status Encode(KernelContext& context, const ImageExtent& extent, JpegEncoding options) {
+  options.is_cancelled = [&] { return context.cancellation().is_cancelled(); };
+  auto file = EncodeJpeg(context.input(0).flat<uint8_t>(), extent, options);
+  if (absl::IsCancelled(file.status())) return context.cancellation().reason();
+  WEIR_RETURN_IF_ERROR(file.status());
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape()));
-  output->flat<std::string>()[0] = std::move(file);
+  output->flat<std::string>()[0] = *std::move(file);
   return absl::OkStatus();
 }
 
@@ -124,7 +127,9 @@ class EncodePngKernel final : public Kernel {
     StringBudget budget(context);
     for (int64_t i = 0; i < output->num_elements(); ++i) {
       if (context.cancellation().is_cancelled()) return context.cancellation().reason();
-      auto file = EncodePng(images.flat<T>().subspan(i * size, size), height, width, channels, compression_);
+      auto file = EncodePng(images.flat<T>().subspan(i * size, size), height, width, channels, compression_,
+                            [&] { return context.cancellation().is_cancelled(); });
+      if (absl::IsCancelled(file.status())) return context.cancellation().reason();
       if (!file.ok()) {
         return InvalidArgumentError(StrCat("PNG encoding failed at the following flattened batch indices: ",
                                            i, ": ", file.status().message()));

@@ -6,6 +6,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/image/image_types.h"
 #include "kernels/cpu/image/resize_geometry.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -43,17 +44,16 @@ class ResizeNearestNeighbor final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Scratch<int64_t> columns, Sources(context, g.columns, attrs_));
     const T* const from = context.input(0).flat<T>().data();
     T* const to = output->flat<T>().data();
-    context.threads().ParallelFor(g.batch * g.rows.resized, static_cast<double>(g.ResizedRowElements()),
-                                  [&](int64_t begin, int64_t end) {
-                                    T* pixel = to + begin * g.ResizedRowElements();
-                                    for (int64_t i = begin; i < end; ++i) {
-                                      const T* const row = from + i / g.rows.resized * g.OriginalElements() +
-                                                           rows[i % g.rows.resized] * g.OriginalRowElements();
-                                      for (const int64_t x : columns)
-                                        pixel = std::copy_n(row + x * g.channels, g.channels, pixel);
-                                    }
-                                  });
-    return absl::OkStatus();
+    return ParallelForInTime(context, g.batch * g.rows.resized, static_cast<double>(g.ResizedRowElements()),
+                             [&](int64_t begin, int64_t end) {
+                               T* pixel = to + begin * g.ResizedRowElements();
+                               for (int64_t i = begin; i < end; ++i) {
+                                 const T* const row = from + i / g.rows.resized * g.OriginalElements() +
+                                                      rows[i % g.rows.resized] * g.OriginalRowElements();
+                                 for (const int64_t x : columns)
+                                   pixel = std::copy_n(row + x * g.channels, g.channels, pixel);
+                               }
+                             });
   }
 
  private:
@@ -93,19 +93,19 @@ class ResizeNearestNeighborGrad final : public Kernel {
     const int64_t channels = gradients.dim(3), image = size.height * size.width * channels;
     const int64_t per_image = gradients.num_elements() / gradients.dim(0);
     const T* const from = context.input(0).flat<T>().data();
-    context.threads().ParallelFor(
-        gradients.dim(0), 2.0 * static_cast<double>(per_image), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const T* gradient = from + i * per_image;
-            for (const int64_t y : rows) {
-              for (const int64_t x : columns) {
-                T* const sum = to.data() + i * image + (y * size.width + x) * channels;
-                for (int64_t k = 0; k < channels; ++k) sum[k] = static_cast<T>(sum[k] + *gradient++);
-              }
-            }
-          }
-        });
-    return absl::OkStatus();
+    return ParallelForInTime(context, gradients.dim(0), 2.0 * static_cast<double>(per_image),
+                             [&](int64_t begin, int64_t end) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 const T* gradient = from + i * per_image;
+                                 for (const int64_t y : rows) {
+                                   for (const int64_t x : columns) {
+                                     T* const sum = to.data() + i * image + (y * size.width + x) * channels;
+                                     for (int64_t k = 0; k < channels; ++k)
+                                       sum[k] = static_cast<T>(sum[k] + *gradient++);
+                                   }
+                                 }
+                               }
+                             });
   }
 
  private:

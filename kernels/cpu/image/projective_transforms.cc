@@ -18,6 +18,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/image/image_types.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -131,7 +132,7 @@ class ProjectiveTransform final : public Kernel {
     T* const to = output->flat<T>().data();
     const double row_cost =
         kPixelCost * static_cast<double>(shape.dim(2)) + kElementCost * static_cast<double>(row_elements);
-    context.threads().ParallelFor(shape.dim(0) * height, row_cost, [&](int64_t begin, int64_t end) {
+    return ParallelForInTime(context, shape.dim(0) * height, row_cost, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / height;
         const Image<T> image = {from + n * images.dim(1) * images.dim(2) * images.dim(3), images.dim(1),
@@ -140,7 +141,6 @@ class ProjectiveTransform final : public Kernel {
                   to + i * row_elements);
       }
     });
-    return absl::OkStatus();
   }
 
  private:

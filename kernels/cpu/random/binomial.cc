@@ -11,6 +11,7 @@
 #include "kernels/cpu/random/per_parameter.h"
 #include "kernels/cpu/random/random_stream.h"
 #include "kernels/cpu/random/sample_draws.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/cpu/with_dtype.h"
 #include "kernels/device_kernels.h"
 
@@ -117,11 +118,11 @@ std::vector<BinomialSampler> SamplersOf(const Tensor& counts, const Tensor& prob
 // Sample i of parameters p is at [i, p] of the output, and begins blocks_per_sample() * (p * samples + i)
 // blocks into the stream.
 template <typename T>
-void FillBinomial(ThreadPool& threads, const Philox& start, const std::vector<BinomialSampler>& samplers,
-                  absl::Span<T> output) {
+absl::Status FillBinomial(const TimelyThreads& threads, const Philox& start,
+                          const std::vector<BinomialSampler>& samplers, absl::Span<T> output) {
   const auto num_parameters = static_cast<int64_t>(samplers.size());
   const int64_t num_samples = static_cast<int64_t>(output.size()) / num_parameters;
-  threads.ParallelFor(output.size(), BinomialSampler::kCost, [&](int64_t begin, int64_t end) {
+  return ParallelForInTime(threads, output.size(), BinomialSampler::kCost, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t which = i / num_samples, sample = i % num_samples;
       Philox bits = start;
@@ -147,13 +148,14 @@ absl::Status StatelessBinomial(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   if (shape.num_elements() == 0) return absl::OkStatus();
   const std::vector<BinomialSampler> samplers = SamplersOf<P>(counts, probabilities, *both);
+  absl::Status status;
   WithNumericType(output->dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Half>) {
-      FillBinomial(context.threads(), stream, samplers, output->flat<T>());
+      status = FillBinomial(context, stream, samplers, output->flat<T>());
     }
   });
-  return absl::OkStatus();
+  return status;
 }
 
 template <typename P>

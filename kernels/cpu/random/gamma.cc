@@ -62,7 +62,10 @@ class GammaSampler {
     Draws draws(bits);
     return T((*this)(draws));
   }
-  static constexpr double kCost = 60;  // nanoseconds
+  template <typename T>
+  static constexpr double CostOf(double /*alpha*/) {
+    return 60;
+  }
 
  private:
   double operator()(Draws& draws) const {
@@ -101,9 +104,8 @@ class RandomGamma final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Shape shape, WithParameters(per_alpha, alphas.shape()));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
-    FillPerParameter<GammaSampler>(context.threads(), stream_->Reserve(shape.num_elements()),
-                                   alphas.flat<T>(), output->flat<T>());
-    return absl::OkStatus();
+    return FillPerParameter<GammaSampler>(context, stream_->Reserve(shape.num_elements()), alphas.flat<T>(),
+                                          output->flat<T>());
   }
 
  private:
@@ -123,8 +125,7 @@ class StatelessGamma final : public Kernel {
     const Tensor& alphas = context.input(4);
     WEIR_RETURN_IF_ERROR(CheckEndsWith(shape, alphas.shape()));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    FillPerParameter<GammaSampler>(context.threads(), stream, alphas.flat<T>(), output->flat<T>());
-    return absl::OkStatus();
+    return FillPerParameter<GammaSampler>(context, stream, alphas.flat<T>(), output->flat<T>());
   }
 };
 

@@ -8,32 +8,48 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/random/philox.h"
-#include "kernels/thread_pool.h"
+#include "kernels/cpu/timely_loop.h"
 
 namespace weir {
 
-// `Sampler` is made from a parameter as a double, says its kCost (ns), and gives a sample of a stream.
+constexpr double kSlowSample =
+    10e3;  // nanoseconds, beside which it is nothing to look whether the step is over
+
+// `Sampler` is made from a parameter as a double, and gives a sample of a stream. Its CostOf<T>(parameter) is
+// what a sample of dtype T takes, in ns. An error when the step is over before the output is full.
 template <typename Sampler, typename P, typename T>
-void FillPerParameter(ThreadPool& threads, const Philox& start, absl::Span<const P> parameters,
-                      absl::Span<T> output) {
+absl::Status FillPerParameter(const TimelyThreads& threads, const Philox& start,
+                              absl::Span<const P> parameters, absl::Span<T> output) {
   const auto count = static_cast<int64_t>(output.size());
   const auto num_parameters = static_cast<int64_t>(parameters.size());
-  if (count == 0 || num_parameters == 0) return;
+  if (count == 0 || num_parameters == 0) return absl::OkStatus();
   const int64_t num_samples = count / num_parameters;
-  threads.ParallelFor(count, Sampler::kCost, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end;) {
-      const int64_t which = i / num_samples, first = which * num_samples;
-      const Sampler sampler(static_cast<double>(parameters[which]));
-      for (; i < std::min(end, first + num_samples); ++i) {
-        Philox bits = start;
-        bits.Skip(static_cast<uint64_t>(i) * kReservedBlocksPerOutput);
-        output[(i - first) * num_parameters + which] = sampler.template Sample<T>(bits);
-      }
-    }
-  });
+  // Of a thousand parameters: an estimate need not look at all.
+  const int64_t step = (num_parameters + 999) / 1000;
+  double cost = 0;
+  for (int64_t p = 0; p < num_parameters; p += step) {
+    cost += Sampler::template CostOf<T>(static_cast<double>(parameters[p])) * static_cast<double>(step);
+  }
+  return ParallelForInTime(
+      threads, count, cost / static_cast<double>(num_parameters), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end;) {
+          const int64_t which = i / num_samples, first = which * num_samples;
+          const auto parameter = static_cast<double>(parameters[which]);
+          const Sampler sampler(parameter);
+          // One of many parameters may be that whose samples take nearly all of the time.
+          const bool is_slow = Sampler::template CostOf<T>(parameter) > kSlowSample;
+          for (; i < std::min(end, first + num_samples); ++i) {
+            if (is_slow && threads.is_over()) return;
+            Philox bits = start;
+            bits.Skip(static_cast<uint64_t>(i) * kReservedBlocksPerOutput);
+            output[(i - first) * num_parameters + which] = sampler.template Sample<T>(bits);
+          }
+        }
+      });
 }
 
 // The shape `asked` with the parameters' dimensions behind it.

@@ -36,7 +36,12 @@ class PoissonSampler {
         b_(0.931 + 2.53 * std::sqrt(rate)),
         a_(-0.059 + 0.02483 * b_),
         inverse_alpha_(1.1239 + 1.1328 / (b_ - 3.4)) {}
-  static constexpr double kCost = 40;  // nanoseconds
+  // Nanoseconds. Of rates far beyond the largest number all draws are thrown away.
+  template <typename T>
+  static double CostOf(double rate) {
+    constexpr double kCost = 40;
+    return rate > LargestOf<T>() && !std::isinf(rate) ? kMostOverflows * kCost : kCost;
+  }
 
   template <typename T>
   T Sample(const Philox& bits) const {
@@ -47,6 +52,8 @@ class PoissonSampler {
   }
 
  private:
+  static constexpr int kMostOverflows = 10'000;
+
   double Count(UniformDraws& draws, double largest) const {
     double product = 1, count = 0;
     while (true) {
@@ -59,7 +66,6 @@ class PoissonSampler {
   // Rates far beyond `largest` have hardly a sample that fits: those are cut off there, where TensorFlow
   // would draw without end.
   double Reject(UniformDraws& draws, double largest) const {
-    constexpr int kMostOverflows = 10'000;
     for (int overflows = 0; overflows < kMostOverflows;) {
       const double u = draws.Next() - 0.5, v = draws.Next();
       const double room = 0.5 - std::abs(u);
@@ -82,18 +88,19 @@ class PoissonSampler {
 
 // Any rate, any result.
 absl::Status FillPoisson(KernelContext& context, const Philox& start, const Tensor& rates, Tensor& output) {
+  absl::Status status;
   WithNumericType(rates.dtype(), [&](auto rate_tag) {
     using R = typename decltype(rate_tag)::Type;
     if constexpr (std::is_convertible_v<R, double>) {
       WithNumericType(output.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::Type;
         if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Half>) {
-          FillPerParameter<PoissonSampler>(context.threads(), start, rates.flat<R>(), output.flat<T>());
+          status = FillPerParameter<PoissonSampler>(context, start, rates.flat<R>(), output.flat<T>());
         }
       });
     }
   });
-  return absl::OkStatus();
+  return status;
 }
 
 class RandomPoisson final : public Kernel {

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/string_room.h"
+#include "kernels/cpu/timely_loop.h"
 #include "kernels/device_kernels.h"
 #include "kernels/thread_pool.h"
 
@@ -58,10 +59,11 @@ absl::Status MatchAll(KernelContext& context, const RE2& pattern) {
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, input.shape()));
   const auto strings = input.flat<std::string>();
   const auto matches = output->flat<bool>();
+  const auto is_over = [&] { return context.cancellation().is_cancelled(); };  // each text may be long
   context.threads().ParallelFor(input.num_elements(), kNanosecondsOfString, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) matches[i] = RE2::FullMatch(strings[i], pattern);
+    for (int64_t i = begin; i < end && !is_over(); ++i) matches[i] = RE2::FullMatch(strings[i], pattern);
   });
-  return absl::OkStatus();
+  return TimelyThreads(context).status();
 }
 
 // The most that a replaced string can be: a match may be at each byte, and between them, and each reference
@@ -94,9 +96,10 @@ absl::Status ReplaceAll(KernelContext& context, const RE2& pattern, const std::s
   const auto replaced = output->flat<std::string>();
   WEIR_RETURN_IF_ERROR(CheckRoomForReplaced(context, strings, rewrite, is_global));
   // A rewrite that refers to a group that the pattern does not have replaces nothing.
+  const auto is_over = [&] { return context.cancellation().is_cancelled(); };
   const bool has_groups = RE2::MaxSubmatch(rewrite) <= pattern.NumberOfCapturingGroups();
   context.threads().ParallelFor(input.num_elements(), kNanosecondsOfString, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t i = begin; i < end && !is_over(); ++i) {
       replaced[i] = strings[i];
       if (!has_groups) continue;
       if (is_global) {
@@ -106,7 +109,7 @@ absl::Status ReplaceAll(KernelContext& context, const RE2& pattern, const std::s
       }
     }
   });
-  return absl::OkStatus();
+  return TimelyThreads(context).status();
 }
 
 class RegexFullMatch final : public Kernel {

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strings/string_budget.h"
 #include "kernels/cpu/strings/unicode_script_table.h"
@@ -228,12 +229,19 @@ class ErrorHandling {
     return handling;
   }
 
-  // Calls visit(code, position of its first byte) for what a text has, is read as, or is replaced by.
+  // Calls visit(code, position of its first byte) for what a text has, is read as, or is replaced by. An
+  // error when the step is over: a text may be long.
   template <typename Visit>
-  absl::Status ForEachCharacter(UnicodeEncoding encoding, const std::string& text, Visit&& visit) const {
+  absl::Status ForEachCharacter(const Cancellation& cancellation, UnicodeEncoding encoding,
+                                const std::string& text, Visit&& visit) const {
+    constexpr int64_t kBetweenLooks = 1 << 16;  // bytes
     UnicodeReader reader(encoding, text);
-    int64_t position = 0;
+    int64_t position = 0, next_look = 0;
     for (UnicodeCharacter next; reader.Next(next); position += static_cast<int64_t>(next.num_bytes)) {
+      if (position >= next_look) {
+        if (cancellation.is_cancelled()) return cancellation.reason();
+        next_look = position + kBetweenLooks;
+      }
       const bool is_control = replaces_controls_ && next.code <= 0x1f;
       if (is_strict_ && (next.is_malformed || (is_control && refuses_controls_))) {
         return absl::InvalidArgumentError(
@@ -292,8 +300,9 @@ class UnicodeTranscode final : public Kernel {
       // No byte becomes more than four.
       WEIR_RETURN_IF_ERROR(budget.Take(4 * static_cast<int64_t>(text.size())));
       std::string result;
-      WEIR_RETURN_IF_ERROR(errors_.ForEachCharacter(
-          from_, text, [&](int32_t code, int64_t) { AppendUnicode(code, to_, &result); }));
+      WEIR_RETURN_IF_ERROR(
+          errors_.ForEachCharacter(context.cancellation(), from_, text,
+                                   [&](int32_t code, int64_t) { AppendUnicode(code, to_, &result); }));
       output->flat<std::string>()[i] = std::move(result);
     }
     return absl::OkStatus();
@@ -323,7 +332,8 @@ class UnicodeDecode final : public Kernel {
     int64_t count = 0;
     splits->flat<I>()[0] = 0;
     for (size_t i = 0; i < texts.size(); ++i) {
-      WEIR_RETURN_IF_ERROR(errors_.ForEachCharacter(encoding_, texts[i], [&](int32_t, int64_t) { ++count; }));
+      WEIR_RETURN_IF_ERROR(errors_.ForEachCharacter(context.cancellation(), encoding_, texts[i],
+                                                    [&](int32_t, int64_t) { ++count; }));
       if (count > std::numeric_limits<I>::max()) {
         return absl::InvalidArgumentError(
             absl::StrCat("row_splits of ", count, " characters do not fit in ", DTypeName(DTypeOf<I>)));
@@ -338,10 +348,11 @@ class UnicodeDecode final : public Kernel {
     }
     int32_t* next = codes->flat<int32_t>().data();
     for (const std::string& text : texts) {
-      WEIR_RETURN_IF_ERROR(errors_.ForEachCharacter(encoding_, text, [&](int32_t code, int64_t position) {
-        *next++ = code;
-        if (next_start != nullptr) *next_start++ = position;
-      }));
+      WEIR_RETURN_IF_ERROR(errors_.ForEachCharacter(context.cancellation(), encoding_, text,
+                                                    [&](int32_t code, int64_t position) {
+                                                      *next++ = code;
+                                                      if (next_start != nullptr) *next_start++ = position;
+                                                    }));
     }
     return absl::OkStatus();
   }
@@ -368,6 +379,7 @@ class UnicodeEncode final : public Kernel {
     StringBudget budget(context);
     WEIR_RETURN_IF_ERROR(budget.Take(4 * codes.num_elements()));
     for (int64_t i = 0; i < output->num_elements(); ++i) {
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
       std::string text;
       for (int64_t k = IntegerAt(splits, i); k < IntegerAt(splits, i + 1); ++k) {
         WEIR_ASSIGN_OR_RETURN(const std::optional<int32_t> code, errors_.Written(codes.flat<int32_t>()[k]));
