@@ -12,6 +12,8 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -328,18 +330,44 @@ struct EncodingProgress {
   }
 };
 
+// Where the file goes. The library's own memory is lost, or freed twice, where an error ends the encoding.
+struct FileDestination {
+  jpeg_destination_mgr manager = {};
+  std::string file;
+  JOCTET block[1 << 16];
+
+  FileDestination() {
+    manager.init_destination = [](j_compress_ptr info) { Of(info)->Clear(); };
+    manager.empty_output_buffer = [](j_compress_ptr info) -> boolean {
+      Of(info)->Take(sizeof(block));
+      return TRUE;
+    };
+    manager.term_destination = [](j_compress_ptr info) {
+      Of(info)->Take(sizeof(block) - Of(info)->manager.free_in_buffer);
+    };
+  }
+
+ private:
+  static FileDestination* Of(j_compress_ptr info) { return reinterpret_cast<FileDestination*>(info->dest); }
+  void Clear() {
+    manager.next_output_byte = block;
+    manager.free_in_buffer = sizeof(block);
+  }
+  void Take(size_t count) {
+    file.append(reinterpret_cast<const char*>(block), count);
+    Clear();
+  }
+};
+
 class Encoder {
  public:
   explicit Encoder(const std::function<bool()>& is_cancelled) : trap_(&info_), progress_(is_cancelled) {}
-  ~Encoder() {
-    jpeg_destroy_compress(&info_);
-    std::free(file_);
-  }
+  ~Encoder() { jpeg_destroy_compress(&info_); }
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
   const char* message() const { return trap_.message; }
-  std::string file() const { return std::string(reinterpret_cast<const char*>(file_), size_); }
+  std::string TakeFile() { return std::move(destination_.file); }
 
   // False after an error of the library. `xmp` is a whole packet.
   bool Write(const uint8_t* pixels, const ImageExtent& extent, const JpegEncoding& options,
@@ -347,7 +375,7 @@ class Encoder {
     if (setjmp(trap_.jump) != 0) return false;
     jpeg_create_compress(&info_);
     info_.progress = &progress_.manager;
-    jpeg_mem_dest(&info_, &file_, &size_);
+    info_.dest = &destination_.manager;
     info_.image_width = static_cast<JDIMENSION>(extent.width);
     info_.image_height = static_cast<JDIMENSION>(extent.height);
     info_.input_components = static_cast<int>(extent.channels);
@@ -381,8 +409,7 @@ class Encoder {
   jpeg_compress_struct info_ = {};
   ErrorTrap trap_;
   EncodingProgress progress_;
-  unsigned char* file_ = nullptr;
-  unsigned long size_ = 0;  // NOLINT(google-runtime-int): the library's type
+  FileDestination destination_;
 };
 
 }  // namespace
@@ -408,7 +435,7 @@ absl::StatusOr<std::string> EncodeJpeg(absl::Span<const uint8_t> pixels, const I
                ? absl::CancelledError("an image is not encoded: the step was cancelled")
                : failure(encoder.message());
   }
-  return encoder.file();
+  return encoder.TakeFile();
 }
 
 }  // namespace weir
