@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <complex>
 #include <type_traits>
 #include <vector>
@@ -38,30 +37,6 @@ dnnl_status_t MultiplyBlock(const ProductShape& whole, const Block& block, const
                     c + block.row * whole.n + block.column, whole.n);
 }
 
-// Calls body(part) for the block, or where it takes seconds for parts of some tenths of a second. sgemm
-// cannot be stopped, and needs at least kShortest rows and columns to be worth the packing of its operands.
-template <typename Body>
-void ForEachShortBlock(int64_t k, const Block& block, const Body& body) {
-  constexpr double kLongOperations = 4e10, kShortOperations = 2e10;
-  constexpr int64_t kShortest = 512;
-  const double of_element = 2.0 * static_cast<double>(k);
-  const double rows = static_cast<double>(block.rows), columns = static_cast<double>(block.columns);
-  if (of_element * rows * columns < kLongOperations) return body(block);
-  const auto grains_of = [&](double elements) {
-    return std::max(kShortest, static_cast<int64_t>(elements) / kGrain * kGrain);
-  };
-  // As square as the block allows.
-  const double most = kShortOperations / of_element;
-  const int64_t row_step = grains_of(std::max(std::sqrt(most), most / columns));
-  const int64_t column_step = grains_of(most / static_cast<double>(std::min(row_step, block.rows)));
-  for (int64_t row = 0; row < block.rows; row += row_step) {
-    for (int64_t column = 0; column < block.columns; column += column_step) {
-      body(Block{block.row + row, std::min(row_step, block.rows - row), block.column + column,
-                 std::min(column_step, block.columns - column)});
-    }
-  }
-}
-
 }  // namespace
 
 absl::Status MultiplyFloat(const TimelyThreads& threads, const ProductShape& shape, const float* a,
@@ -95,9 +70,8 @@ absl::Status MultiplyFloat(const TimelyThreads& threads, const ProductShape& sha
       grains, Operations(shape) / kFloatOperationsPerNanosecond / static_cast<double>(grains),
       [&](int64_t begin, int64_t end) {
         const int64_t first = begin * kGrain, count = std::min(end * kGrain, side) - first;
-        ForEachShortBlock(shape.k,
-                          split_rows ? Block{first, count, 0, shape.n} : Block{0, shape.m, first, count},
-                          multiply);
+        // Not in smaller blocks, however long they take: sgemm rounds otherwise then.
+        multiply(split_rows ? Block{first, count, 0, shape.n} : Block{0, shape.m, first, count});
       });
   if (!threads.status().ok()) return threads.status();
   if (status == dnnl_success) return absl::OkStatus();
