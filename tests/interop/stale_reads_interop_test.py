@@ -37,6 +37,10 @@ def run(count):
     return steps
 
 
+def run_once(session, model):
+    return run(1)(session, model)[0]
+
+
 def values_of(compared):
     return [np.asarray(value).tolist() for value in compared]
 
@@ -173,7 +177,7 @@ def test_a_fetch_of_what_shares_the_buffer_has_the_updates(server):
             between = v.read_value()
         return fetches + [between, v1.assign(v, between * 10.0)]
 
-    found = values_of(compare(server, build, run(1)))
+    found = values_of(compare(server, build, run_once))
     assert found[0] == [8, 9] and found[9] == [[8], [9]] and found[21] == [1, 2] and found[-2] == [20, 30], found
 
 
@@ -184,7 +188,7 @@ def test_a_fetch_keeps_the_buffer_that_the_variable_has_no_more(server):
         with tf.control_dependencies([seen]):
             return [seen, v1.assign(v, [7.0, 8.0, 9.0], validate_shape=False)]
 
-    assert values_of(compare(server, build, run(1))) == [[1, 2], [7, 8, 9]]
+    assert values_of(compare(server, build, run_once)) == [[1, 2], [7, 8, 9]]
 
 
 def attrs_of(op, dtype, shape):

@@ -123,8 +123,12 @@ class Unique final : public Kernel {
     std::vector<int64_t> first_places, counts;  // one for each distinct slice
     const int64_t between_looks = SlicesBetweenLooks(slices.outer * slices.inner);
     const auto number_slices = [&](auto& numbers, const auto& key_of) {
+      int64_t next_look = 0;
       for (int64_t i = 0; i < slices.count; ++i) {
-        if (i % between_looks == 0 && context.cancellation().is_cancelled()) return;
+        if (i == next_look) {
+          if (context.cancellation().is_cancelled()) return;
+          next_look += between_looks;
+        }
         const auto [found, is_new] = numbers.try_emplace(key_of(i), first_places.size());
         if (is_new) {
           first_places.push_back(i);

@@ -414,12 +414,14 @@ absl::Status OneDnnConvolutions::Run(KernelContext& context, const ConvGeometry&
   const double operations = geometry.OperationsPerImage() * static_cast<double>(geometry.windows.batch);
   OneDnnConvolution::Problem problem = {direction_, geometry, dtype, has_bias_};
   if (operations >= kOperationsWorthSplitting) problem.max_parts = context.threads().num_threads();
-  // oneDNN cannot be stopped: what takes seconds is cut into parts of some tenths of one. Not a filter's
-  // gradient, whose parts are sums that have to be added.
-  constexpr double kOperationsOfLongPart = 2e10, kMostParts = 100;
+  // oneDNN cannot be stopped: what takes seconds is cut into parts of some tenths of one, if that makes no
+  // more than each thread should have scratchpads for. Not a filter's gradient, whose parts are sums that
+  // have to be added.
+  constexpr double kOperationsOfLongPart = 2e10, kMostParts = 100, kMostPartsOfThread = 8;
   constexpr double kDepthwiseSlowness = 10;  // about: each channel by itself leaves most of a vector idle
   const double weighed = operations * (geometry.group_channels == 1 ? kDepthwiseSlowness : 1);
-  const double most_parts = std::min(weighed / kOperationsOfLongPart, kMostParts);
+  const double most_parts =
+      std::min(weighed / kOperationsOfLongPart, std::max(kMostParts, kMostPartsOfThread * problem.max_parts));
   if (direction_ != ConvDirection::kFilterGradient && most_parts > 4 * problem.max_parts) {
     problem.max_parts = static_cast<int>(most_parts);
   }
