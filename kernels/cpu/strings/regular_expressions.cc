@@ -59,11 +59,12 @@ absl::Status MatchAll(KernelContext& context, const RE2& pattern) {
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, input.shape()));
   const auto strings = input.flat<std::string>();
   const auto matches = output->flat<bool>();
-  const auto is_over = [&] { return context.cancellation().is_cancelled(); };  // each text may be long
+  const TimelyThreads threads(context);  // it is asked for each text, which may be long
   context.threads().ParallelFor(input.num_elements(), kNanosecondsOfString, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end && !is_over(); ++i) matches[i] = RE2::FullMatch(strings[i], pattern);
+    for (int64_t i = begin; i < end && !threads.is_over(); ++i)
+      matches[i] = RE2::FullMatch(strings[i], pattern);
   });
-  return TimelyThreads(context).status();
+  return threads.status();
 }
 
 // The most that a replaced string can be: a match may be at each byte, and between them, and each reference
@@ -95,11 +96,11 @@ absl::Status ReplaceAll(KernelContext& context, const RE2& pattern, const std::s
   const auto strings = input.flat<std::string>();
   const auto replaced = output->flat<std::string>();
   WEIR_RETURN_IF_ERROR(CheckRoomForReplaced(context, strings, rewrite, is_global));
+  const TimelyThreads threads(context);
   // A rewrite that refers to a group that the pattern does not have replaces nothing.
-  const auto is_over = [&] { return context.cancellation().is_cancelled(); };
   const bool has_groups = RE2::MaxSubmatch(rewrite) <= pattern.NumberOfCapturingGroups();
   context.threads().ParallelFor(input.num_elements(), kNanosecondsOfString, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end && !is_over(); ++i) {
+    for (int64_t i = begin; i < end && !threads.is_over(); ++i) {
       replaced[i] = strings[i];
       if (!has_groups) continue;
       if (is_global) {
@@ -109,7 +110,7 @@ absl::Status ReplaceAll(KernelContext& context, const RE2& pattern, const std::s
       }
     }
   });
-  return TimelyThreads(context).status();
+  return threads.status();
 }
 
 class RegexFullMatch final : public Kernel {
