@@ -33,8 +33,10 @@ absl::Status ClientConnection::Begin(Ticket ticket) {
   introduction_.client_nonce = RandomBytes(kNonceBytes);
   if (introduction_.client_nonce.empty())
     return absl::ResourceExhaustedError("the system has no random numbers to give");
-  WEIR_RETURN_IF_ERROR(Start());
+  // Before anything is read: a socket tells once why it could not connect. A reader at its side could take
+  // that from the writer, and both would see a connection that ended for no reason.
   SayHello();
+  WEIR_RETURN_IF_ERROR(Start());
   timers_.Schedule(ProcessNow() + hello_timeout_,
                    [weak = std::weak_ptr<SocketConnection>(shared_from_this()), this] {
                      const auto alive = weak.lock();

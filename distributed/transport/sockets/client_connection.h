@@ -49,7 +49,8 @@ class ClientConnection final : public SocketConnection {
     return is_open_ && is_welcome_;
   }
 
-  // Starts it: says hello, and waits for the welcome. ResourceExhausted when the system refuses.
+  // Starts it: says hello, and waits for the welcome. Possible errors: ResourceExhausted (the system
+  // refuses), Cancelled (it has ended already: OnEnd has said why).
   absl::Status Begin(Ticket ticket);
 
   // Null, with request and done untouched, when the connection is closed or the server has not welcomed it.

@@ -235,6 +235,7 @@ void SocketConnection::Close(const absl::Status& reason) {
 }
 
 void SocketConnection::ArmLocked() {
+  if (id_ == 0) return;  // Start does it
   uint32_t wanted = 0;
   if (!is_reading_ && num_queued_bytes_ <= max_queued_bytes_) wanted |= EPOLLIN;
   if (!is_flushing_ && HasQueuedLocked() && !stream_->write_needs_input()) wanted |= EPOLLOUT;

@@ -50,7 +50,8 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
   // Begins to read. Possible errors: ResourceExhausted (the system refuses), Cancelled (closed already).
   absl::Status Start();
 
-  // A message for a closed connection is dropped.
+  // A message for a closed connection is dropped. May come before Start: what the socket does not take then
+  // leaves after it.
   void Send(const SocketMessage& message);
 
   // Removes a request from the queue. False when its first byte has been sent or is just being sent.
