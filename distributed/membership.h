@@ -14,7 +14,8 @@
 // process still runs. When it is the authority that refuses it, that process is superseded, and ends.
 //
 // A task that gets no answer from the authority stops before the authority declares it lost: it begins no
-// step when 0.8 leases have passed since it sent the last heartbeat that was answered (HoldsLease).
+// step with a part on another task when 0.8 leases have passed since it sent the last heartbeat that was
+// answered (HoldsLease).
 //
 // Which task the authority is, the cluster spec says, or an election (election.h). One that is elected is in
 // office: its views are of the office, a number as a life is, and greater than those of all offices before.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/long_wait.h"
 
 namespace weir {
 
@@ -141,8 +142,11 @@ bool OpenWork::is_closed() const {
 
 void OpenWork::AwaitEnd() {
   absl::MutexLock lock(&mutex_);
-  environment_.Await(mutex_, absl::Condition(
-                                 +[](int* num_open) { return *num_open == 0; }, &num_open_));
+  const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_open_ == 0; };
+  AwaitAloud(environment_, mutex_, absl::Condition(&is_idle), [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return absl::StrCat("the server ends, and waits for ", num_open_,
+                        " calls and steps of clients that are under way");
+  });
 }
 
 }  // namespace weir

@@ -80,7 +80,7 @@ class OpenWork {
   // Nothing begins any more.
   void Close();
   bool is_closed() const;
-  // Waits for what is under way. After Close.
+  // Waits for what is under way, and says so when that takes long. After Close.
   void AwaitEnd();
 
  private:

@@ -1,8 +1,10 @@
 #include "distributed/master/open_work.h"
 
 #include <deque>
+#include <memory>
 
 #include "gtest/gtest.h"
+#include "kernels/simulation/simulated_environment.h"
 
 namespace weir {
 namespace {
@@ -43,6 +45,23 @@ TEST(OpenWork, WhatWaitsForTheOnlyThreadIsBounded) {
   threads.Run();
   work.Close();
   work.AwaitEnd();
+}
+
+TEST(OpenWork, AnEndThatTakesLongSaysWhatItWaitsFor) {
+  Scheduler scheduler(1);
+  SimulatedEnvironment environment(scheduler, "one");
+  OneThread threads;
+  OpenWork work(environment, threads);
+  std::shared_ptr<OpenWork::Share> call = work.Begin();
+  work.Close();
+  const auto timers = environment.MakeTimers();
+  timers->At(environment.Now() + absl::Seconds(15), [&] { call.reset(); });
+  testing::internal::CaptureStderr();
+  const auto thread = environment.StartThread([&] { work.AwaitEnd(); });
+  (*thread)->Join();
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "weir: the server ends, and waits for 1 calls and steps of clients that are under way (for 10s)\n");
 }
 
 }  // namespace

@@ -243,7 +243,9 @@ void Heartbeats::AskTheLost() {
 
 void Heartbeats::NoteLease() {
   const bool holds = membership_.incarnation() == 0 || membership_.HoldsLease();
-  if (holds == std::exchange(holds_lease_, holds) || !IsTrainingJob(membership_.self().job)) return;
+  const bool was = std::exchange(holds_lease_, holds);
+  // Replicas without parameter servers have no steps with parts on other tasks.
+  if (holds == was || !IsTrainingJob(membership_.self().job) || !membership_.cluster().HasJob("ps")) return;
   const TaskName elected = membership_.authority();
   const std::string self = membership_.self().ToString(),
                     authority = elected.job.empty() ? "the authority" : elected.ToString();
