@@ -11,6 +11,7 @@
 namespace weir {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Outcome = TestGroup::Outcome;
 constexpr int64_t kCount = 5 << 20;  // 20 MiB
@@ -166,6 +167,33 @@ TEST(UpdatesTest, AFailedCollectiveIsToldAfterTheUpdates) {
   EXPECT_THAT(std::string((*metric)->status().message()), HasSubstr("the connection broke"));
   step.Cancel(absl::AbortedError("the metric failed"));
   EXPECT_FALSE(group[0].has_torn_updates());
+}
+
+// A peer dies while rank 0 updates, and only then rank 0 comes to its metric.
+TEST(UpdatesTest, ACollectiveThatBeginsAfterTheGroupHasEndedIsRefusedAfterTheUpdates) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation step;
+  const Communicator::Call call = {"updates", {1, 7}, &step};
+  ASSERT_TRUE(group[0].BeginUpdates(call).ok());
+  group[0].End(absl::AbortedError("rank 1 was lost"));
+  const Outcome metric = NewOutcome();
+  group[0].AllReduce({"metric", {1, 1}, &step}, Numbers(0, 3), Reduction::kSum, false,
+                     TestGroup::Into(metric));
+  absl::Status met;
+  group[0].Barrier({"barrier", {1, 2}, &step}, [&](const absl::Status& status) { met = status; });
+  EXPECT_FALSE(metric->has_value());
+  EXPECT_TRUE(met.ok()) << met;
+  group[0].EndUpdates(call);
+  ASSERT_TRUE(metric->has_value());
+  EXPECT_THAT(std::string((*metric)->status().message()),
+              AllOf(HasSubstr("collective 'metric'"), HasSubstr("rank 1 was lost")));
+  EXPECT_THAT(std::string(met.message()), HasSubstr("rank 1 was lost"));
+  step.Cancel(absl::AbortedError("the metric failed"));
+  EXPECT_FALSE(group[0].has_torn_updates());
+  const Outcome later = NewOutcome();
+  group[0].AllReduce({"metric", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(later));
+  EXPECT_TRUE(later->has_value()) << "nobody is updating";
 }
 
 TEST(UpdatesTest, AStepThatIsCancelledInTheMiddleOfItsUpdatesHasTornThem) {
