@@ -5,6 +5,7 @@
 #include "distributed/collectives/lane.h"
 #include "distributed/collectives/rank_group.h"
 #include "distributed/collectives/test_group.h"
+#include "distributed/collectives/update_sections.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -194,6 +195,33 @@ TEST(UpdatesTest, ACollectiveThatBeginsAfterTheGroupHasEndedIsRefusedAfterTheUpd
   const Outcome later = NewOutcome();
   group[0].AllReduce({"metric", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(later));
   EXPECT_TRUE(later->has_value()) << "nobody is updating";
+}
+
+TEST(UpdatesTest, AStepThatIsCancelledBeforeItUpdatesHasTornNothing) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation step;
+  step.Cancel(absl::DeadlineExceededError("too late"));
+  const absl::Status begun = group[0].BeginUpdates({"updates", {1, 7}, &step});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(begun)) << begun;
+  EXPECT_FALSE(group[0].has_torn_updates());
+  // No section is left that anybody would have to wait for.
+  const Outcome metric = NewOutcome();
+  group[0].AllReduce({"metric", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(metric));
+  group[0].End(absl::AbortedError("rank 1 was lost"));
+  EXPECT_TRUE(metric->has_value());
+}
+
+// By another thread, between the two.
+TEST(UpdatesTest, ASectionWhoseStepIsCancelledWhileItIsOpenedIsNotTorn) {
+  UpdateSections sections;
+  const uint64_t cancelled = sections.Open({{1, 7}}), begun = sections.Open({{1, 8}});
+  sections.Tear(cancelled);
+  EXPECT_FALSE(sections.SetCallback(cancelled, 5));
+  EXPECT_FALSE(sections.is_torn());
+  EXPECT_TRUE(sections.SetCallback(begun, 6));
+  sections.Tear(begun);
+  EXPECT_TRUE(sections.is_torn());
 }
 
 TEST(UpdatesTest, AStepThatIsCancelledInTheMiddleOfItsUpdatesHasTornThem) {

@@ -362,9 +362,11 @@ absl::Status RankGroup::BeginUpdates(const Call& call) {
     }
     Tell(told);
   });
-  absl::MutexLock lock(&mutex_);
-  updates_.SetCallback(id, callback);
-  return absl::OkStatus();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (updates_.SetCallback(id, callback)) return absl::OkStatus();
+  }
+  return call.cancellation->reason();  // it has updated nothing
 }
 
 void RankGroup::EndUpdates(const Call& call) {
