@@ -153,6 +153,23 @@ std::vector<std::string> ExpectedOf(const Algorithm& algorithm) {
   return ranks.Results();
 }
 
+// A rank's collective is known to others' parts before it has started.
+TEST(ArrivalsTest, WhatComesBeforeTheStartIsTaken) {
+  for (const Algorithm& algorithm : Algorithms()) {
+    const std::vector<std::string> expected = ExpectedOf(algorithm);
+    for (int late = 0; late < algorithm.size; ++late) {
+      Ranks ranks(algorithm);
+      for (int rank = 0; rank < ranks.size(); ++rank) {
+        if (rank != late) ranks.Start(rank);
+      }
+      ranks.DeliverAll();
+      ranks.Start(late);
+      ranks.DeliverAll();
+      EXPECT_TRUE(ranks.Results() == expected) << algorithm.name << ", late: rank " << late;
+    }
+  }
+}
+
 // Runs all ranks; `deliver` delivers the parts that have a place, which it is given.
 int RunWithPlaces(const Algorithm& algorithm,
                   const std::function<void(Ranks&, const Ranks::Part&, Payload place)>& deliver) {

@@ -17,7 +17,7 @@
 // Safe against hostile parts: one that does not fit is InvalidArgument and changes nothing. The repetition of
 // a part changes nothing.
 //
-// Thread safety: all methods; Start comes first and once.
+// Thread safety: all methods. Start comes once. Receive and Place may come before Start, from other threads.
 #pragma once
 
 #include <cstdint>
