@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/collectives/collective.h"
+#include "distributed/collectives/placement.h"
 #include "distributed/collectives/reduction.h"
 #include "graph/types/status_macros.h"
 
@@ -45,6 +46,7 @@ class ElementwiseReduce final : public Collective {
         divisor_(divides ? self.size : 1),
         results_(results),
         ranges_(std::move(ranges)),
+        placement_(static_cast<int64_t>(ranges_.size())),
         segments_(ranges_.size()),
         missing_(self.size),
         num_missing_(0) {
@@ -76,18 +78,17 @@ class ElementwiseReduce final : public Collective {
     return all;
   }
 
-  // A result goes straight to where it belongs. Once: what comes again may come while the result is read.
+  // A result goes straight to where it belongs.
   Payload Place(int from, const CollectivePart& part, size_t num_bytes) override {
     if (!Fits(from, part, num_bytes) || part.phase != CollectivePart::kResult) return Payload();
-    absl::MutexLock lock(&mutex_);
-    if (std::exchange(segments_[part.segment].is_placed, true)) return Payload();
-    return OutputOf(part.segment);
+    return placement_.Give(part.segment, output_.buffer(), OutputAt(part.segment), num_bytes);
   }
 
   absl::StatusOr<std::vector<Outgoing>> Receive(int from, const CollectivePart& part,
                                                 Payload bytes) override {
     if (!Fits(from, part, bytes.num_bytes())) return WrongPart(from, part, bytes.num_bytes());
     const int64_t i = part.segment;
+    if (part.phase == CollectivePart::kResult) WEIR_RETURN_IF_ERROR(AwaitPlace(i, bytes));
     std::vector<Payload> contributions;
     {
       absl::MutexLock lock(&mutex_);
@@ -146,7 +147,6 @@ class ElementwiseReduce final : public Collective {
     std::vector<Payload> contributions;  // of its owner
     std::vector<bool> has_contribution;
     int num_contributions = 0;
-    bool is_placed = false;
     bool has_result = false;
   };
 
@@ -193,6 +193,16 @@ class ElementwiseReduce final : public Collective {
                         OutputAt(segment));
   }
 
+  // Before a result is noted. A repetition of one that is noted waits for nothing.
+  absl::Status AwaitPlace(int64_t segment, const Payload& bytes) {
+    if (bytes.data() == OutputAt(segment)) return absl::OkStatus();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (segments_[segment].has_result) return absl::OkStatus();
+    }
+    return placement_.Close(segment);
+  }
+
   bool OwesPartLocked(int rank) const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     for (size_t i = 0; i < ranges_.size(); ++i) {
       if (IsMine(static_cast<int64_t>(i)) && !segments_[i].has_contribution[rank]) return true;
@@ -220,6 +230,7 @@ class ElementwiseReduce final : public Collective {
   const int64_t divisor_;
   const Results results_;
   const std::vector<Range> ranges_;
+  Placement placement_;  // of results
   mutable absl::Mutex mutex_;
   std::vector<Segment> segments_ ABSL_GUARDED_BY(mutex_);
   std::vector<int64_t> missing_ ABSL_GUARDED_BY(mutex_);  // parts, by rank

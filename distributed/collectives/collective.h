@@ -17,7 +17,7 @@
 // Safe against hostile parts: one that does not fit is InvalidArgument and changes nothing. The repetition of
 // a part changes nothing.
 //
-// Thread safety: all methods; Start comes first and once.
+// Thread safety: all methods. Start comes once. Receive and Place may come before Start, from other threads.
 #pragma once
 
 #include <cstdint>
@@ -67,12 +67,14 @@ class Collective {
   // What this rank sends without having received anything.
   virtual std::vector<Outgoing> Start() = 0;
 
-  // Where the bytes of a part shall go; empty when it is all the same.
+  // Where the bytes of a part shall go; empty when it is all the same. Of a part, once: when it comes again
+  // Receive waits until nobody writes there any more (placement.h).
   virtual Payload Place(int /*from*/, const CollectivePart& /*part*/, size_t /*num_bytes*/) {
     return Payload();
   }
 
-  // Takes a part, and gives what is to be sent because of it. Computes on the calling thread.
+  // Takes a part, and gives what is to be sent because of it. Computes on the calling thread. Aborted for one
+  // that came to its place before, and is still being written there.
   virtual absl::StatusOr<std::vector<Outgoing>> Receive(int from, const CollectivePart& part,
                                                         Payload bytes) = 0;
 

@@ -5,12 +5,14 @@
 #include "distributed/collectives/lane.h"
 #include "distributed/collectives/rank_group.h"
 #include "distributed/collectives/test_group.h"
+#include "distributed/collectives/update_sections.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace weir {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Outcome = TestGroup::Outcome;
 constexpr int64_t kCount = 5 << 20;  // 20 MiB
@@ -166,6 +168,60 @@ TEST(UpdatesTest, AFailedCollectiveIsToldAfterTheUpdates) {
   EXPECT_THAT(std::string((*metric)->status().message()), HasSubstr("the connection broke"));
   step.Cancel(absl::AbortedError("the metric failed"));
   EXPECT_FALSE(group[0].has_torn_updates());
+}
+
+// A peer dies while rank 0 updates, and only then rank 0 comes to its metric.
+TEST(UpdatesTest, ACollectiveThatBeginsAfterTheGroupHasEndedIsRefusedAfterTheUpdates) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation step;
+  const Communicator::Call call = {"updates", {1, 7}, &step};
+  ASSERT_TRUE(group[0].BeginUpdates(call).ok());
+  group[0].End(absl::AbortedError("rank 1 was lost"));
+  const Outcome metric = NewOutcome();
+  group[0].AllReduce({"metric", {1, 1}, &step}, Numbers(0, 3), Reduction::kSum, false,
+                     TestGroup::Into(metric));
+  absl::Status met;
+  group[0].Barrier({"barrier", {1, 2}, &step}, [&](const absl::Status& status) { met = status; });
+  EXPECT_FALSE(metric->has_value());
+  EXPECT_TRUE(met.ok()) << met;
+  group[0].EndUpdates(call);
+  ASSERT_TRUE(metric->has_value());
+  EXPECT_THAT(std::string((*metric)->status().message()),
+              AllOf(HasSubstr("collective 'metric'"), HasSubstr("rank 1 was lost")));
+  EXPECT_THAT(std::string(met.message()), HasSubstr("rank 1 was lost"));
+  step.Cancel(absl::AbortedError("the metric failed"));
+  EXPECT_FALSE(group[0].has_torn_updates());
+  const Outcome later = NewOutcome();
+  group[0].AllReduce({"metric", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(later));
+  EXPECT_TRUE(later->has_value()) << "nobody is updating";
+}
+
+TEST(UpdatesTest, AStepThatIsCancelledBeforeItUpdatesHasTornNothing) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation step;
+  step.Cancel(absl::DeadlineExceededError("too late"));
+  const absl::Status begun = group[0].BeginUpdates({"updates", {1, 7}, &step});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(begun)) << begun;
+  EXPECT_FALSE(group[0].has_torn_updates());
+  // No section is left that anybody would have to wait for.
+  const Outcome metric = NewOutcome();
+  group[0].AllReduce({"metric", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(metric));
+  group[0].End(absl::AbortedError("rank 1 was lost"));
+  EXPECT_TRUE(metric->has_value());
+}
+
+// By another thread, between the two.
+TEST(UpdatesTest, ASectionWhoseStepIsCancelledWhileItIsOpenedIsNotTorn) {
+  UpdateSections sections;
+  const uint64_t cancelled = sections.Open({{1, 7}}), begun = sections.Open({{1, 8}});
+  sections.Tear(cancelled);
+  EXPECT_FALSE(sections.SetCallback(cancelled, 5));
+  EXPECT_FALSE(sections.is_torn());
+  EXPECT_TRUE(sections.SetCallback(begun, 6));
+  sections.Tear(begun);
+  EXPECT_TRUE(sections.is_torn());
 }
 
 TEST(UpdatesTest, AStepThatIsCancelledInTheMiddleOfItsUpdatesHasTornThem) {

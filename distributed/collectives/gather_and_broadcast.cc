@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/collectives/collective.h"
+#include "distributed/collectives/placement.h"
 #include "distributed/collectives/segments.h"
 #include "graph/types/status_macros.h"
 
@@ -46,7 +47,7 @@ absl::StatusOr<Source> SourceOf(int from, DType dtype, const CollectivePart& par
 // Which segments of a tensor have come.
 struct Arrival {
   Source source;
-  std::vector<bool> is_placed;
+  Placement placement;
   std::vector<bool> has_come;
   int64_t num_awaited = 0;             // have not come
   int64_t num_missing = 0;             // are not in their place
@@ -54,7 +55,7 @@ struct Arrival {
 
   explicit Arrival(Source whole)
       : source(std::move(whole)),
-        is_placed(source.segments.count()),
+        placement(source.segments.count()),
         has_come(source.segments.count()),
         num_awaited(source.segments.count()),
         num_missing(source.segments.count()) {}
@@ -108,28 +109,21 @@ class RowExchange final : public Collective {
     absl::MutexLock lock(&mutex_);
     std::optional<Arrival>& arrival = arrivals_[from];
     if (!output_ || !arrival || arrival->source.shape.dims() != absl::MakeConstSpan(part.dims) ||
-        arrival->has_come[part.segment] || arrival->is_placed[part.segment]) {
+        arrival->has_come[part.segment]) {
       return Payload();
     }
-    arrival->is_placed[part.segment] = true;
-    return Payload::OfBuffer(output_->buffer(), PlaceOfLocked(from, part.segment), num_bytes);
+    return arrival->placement.Give(part.segment, output_->buffer(), PlaceOfLocked(from, part.segment),
+                                   num_bytes);
   }
 
   absl::StatusOr<std::vector<Outgoing>> Receive(int from, const CollectivePart& part,
                                                 Payload bytes) override {
     WEIR_ASSIGN_OR_RETURN(Source source, Check(from, part, bytes.num_bytes()));
+    WEIR_RETURN_IF_ERROR(AwaitPlace(from, std::move(source), part.segment, bytes));
     char* place = nullptr;
     {
       absl::MutexLock lock(&mutex_);
       std::optional<Arrival>& arrival = arrivals_[from];
-      if (!arrival) {
-        arrival.emplace(std::move(source));
-        --num_unknown_;
-      } else if (!(arrival->source.shape == source.shape)) {
-        return absl::InvalidArgumentError(absl::StrCat("rank ", from, " sent segments of ",
-                                                       source.shape.ToString(), " and of ",
-                                                       arrival->source.shape.ToString()));
-      }
       if (arrival->has_come[part.segment]) return std::vector<Outgoing>();
       arrival->has_come[part.segment] = true;
       --arrival->num_awaited;
@@ -204,6 +198,27 @@ class RowExchange final : public Collective {
                                                      absl::StrJoin(part.dims, ","), "]"));
     }
     return SourceOf(from, input_.dtype(), part, num_bytes);
+  }
+
+  // Before a segment is noted. A repetition of one that is noted waits for nothing.
+  absl::Status AwaitPlace(int from, Source source, int64_t segment, const Payload& bytes) {
+    std::optional<Placement> placement;
+    {
+      absl::MutexLock lock(&mutex_);
+      std::optional<Arrival>& arrival = arrivals_[from];
+      if (!arrival) {
+        arrival.emplace(std::move(source));
+        --num_unknown_;
+      } else if (!(arrival->source.shape == source.shape)) {
+        return absl::InvalidArgumentError(absl::StrCat("rank ", from, " sent segments of ",
+                                                       source.shape.ToString(), " and of ",
+                                                       arrival->source.shape.ToString()));
+      }
+      const bool is_in_place = output_ && bytes.data() == PlaceOfLocked(from, segment);
+      if (is_in_place || arrival->has_come[segment]) return absl::OkStatus();
+      placement = arrival->placement;
+    }
+    return placement->Close(segment);
   }
 
   bool AwaitsLocked(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -294,21 +309,17 @@ class Broadcast final : public Collective {
     const absl::StatusOr<Source> source = Check(from, part, num_bytes);
     if (!source.ok()) return Payload();
     absl::MutexLock lock(&mutex_);
-    if (!ExpectLocked(*source).ok() || arrival_->has_come[part.segment] ||
-        arrival_->is_placed[part.segment]) {
-      return Payload();
-    }
-    arrival_->is_placed[part.segment] = true;
-    return Payload::OfBuffer(output_.buffer(), PlaceOfLocked(part.segment), num_bytes);
+    if (!ExpectLocked(*source).ok() || arrival_->has_come[part.segment]) return Payload();
+    return arrival_->placement.Give(part.segment, output_.buffer(), PlaceOfLocked(part.segment), num_bytes);
   }
 
   absl::StatusOr<std::vector<Outgoing>> Receive(int from, const CollectivePart& part,
                                                 Payload bytes) override {
     WEIR_ASSIGN_OR_RETURN(const Source source, Check(from, part, bytes.num_bytes()));
+    WEIR_RETURN_IF_ERROR(AwaitPlace(source, part.segment, bytes));
     char* place = nullptr;
     {
       absl::MutexLock lock(&mutex_);
-      WEIR_RETURN_IF_ERROR(ExpectLocked(source));
       if (arrival_->has_come[part.segment]) return std::vector<Outgoing>();
       arrival_->has_come[part.segment] = true;
       place = PlaceOfLocked(part.segment);
@@ -338,6 +349,18 @@ class Broadcast final : public Collective {
           absl::StrCat("rank ", from, " sent a part of a broadcast from rank ", root_));
     }
     return SourceOf(from, dtype_, part, num_bytes);
+  }
+
+  // Before a segment is noted. A repetition of one that is noted waits for nothing.
+  absl::Status AwaitPlace(const Source& source, int64_t segment, const Payload& bytes) {
+    std::optional<Placement> placement;
+    {
+      absl::MutexLock lock(&mutex_);
+      WEIR_RETURN_IF_ERROR(ExpectLocked(source));
+      if (arrival_->has_come[segment] || bytes.data() == PlaceOfLocked(segment)) return absl::OkStatus();
+      placement = arrival_->placement;
+    }
+    return placement->Close(segment);
   }
 
   // The first part says what the tensor is.

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/collectives/collective.h"
+#include "distributed/collectives/placement.h"
 #include "distributed/collectives/reduction.h"
 #include "graph/types/status_macros.h"
 
@@ -35,6 +36,7 @@ class HostReduce final : public Collective {
         output_bytes_(static_cast<char*>(output_.data())),
         reduction_(reduction),
         divisor_(divides ? self.size : 1),
+        placement_(NumSegments(self, input_)),
         segments_(NumSegments(self, input_)),
         missing_(self.size),
         num_missing_(0) {
@@ -81,12 +83,10 @@ class HostReduce final : public Collective {
     return all;
   }
 
-  // A result goes straight to where it belongs. Once: what comes again may come while the result is read.
+  // A result goes straight to where it belongs.
   Payload Place(int from, const CollectivePart& part, size_t num_bytes) override {
     if (!Fits(from, part, num_bytes) || part.phase != CollectivePart::kResult) return Payload();
-    absl::MutexLock lock(&mutex_);
-    if (std::exchange(segments_[part.segment].is_placed, true)) return Payload();
-    return OutputOf(part.segment);
+    return placement_.Give(part.segment, output_.buffer(), OutputAt(part.segment), num_bytes);
   }
 
   absl::StatusOr<std::vector<Outgoing>> Receive(int from, const CollectivePart& part,
@@ -100,6 +100,7 @@ class HostReduce final : public Collective {
     const int64_t i = part.segment;
     bool is_new = true;
     if (part.phase == CollectivePart::kResult) {
+      WEIR_RETURN_IF_ERROR(AwaitPlace(i, bytes));
       is_new = TakeResult(i, bytes, &next);
     } else if (HostOf(from) == HostOf(self_.rank)) {
       is_new = TakeOfRank(i, LocalOf(from), std::move(bytes), &next);
@@ -150,7 +151,6 @@ class HostReduce final : public Collective {
     Payload sum;                    // of the host's ranks; written once, before it is sent or kept
     std::vector<Payload> of_hosts;  // of the owner, likewise
     int num_of_hosts = 0;
-    bool is_placed = false;
     bool has_result = false;
   };
 
@@ -270,6 +270,16 @@ class HostReduce final : public Collective {
     return true;
   }
 
+  // Before a result is noted. A repetition of one that is noted waits for nothing.
+  absl::Status AwaitPlace(int64_t segment, const Payload& bytes) {
+    if (bytes.data() == OutputAt(segment)) return absl::OkStatus();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (segments_[segment].has_result) return absl::OkStatus();
+    }
+    return placement_.Close(segment);
+  }
+
   bool TakeResult(int64_t i, const Payload& bytes, std::vector<Outgoing>* next) {
     {
       absl::MutexLock lock(&mutex_);
@@ -305,6 +315,7 @@ class HostReduce final : public Collective {
   char* const output_bytes_;
   const Reduction reduction_;
   const int64_t divisor_;
+  Placement placement_;  // of results
   mutable absl::Mutex mutex_;
   std::vector<Segment> segments_;  // how many never changes; the rest is guarded by mutex_
   std::vector<int64_t> missing_ ABSL_GUARDED_BY(mutex_);  // parts, by rank

@@ -31,6 +31,8 @@ constexpr absl::Duration kNoticeTime = absl::Seconds(30);
 constexpr absl::Duration kFarewellRetry = absl::Milliseconds(200);
 // How long rank 0 stays at its end for ranks that do not end: a launcher may be starting them again.
 constexpr absl::Duration kLastStay = absl::Seconds(30);
+// How often it says to them meanwhile that it is done, and how long each such call lasts.
+constexpr absl::Duration kSayAgainEvery = absl::Seconds(2);
 
 int IndexOf(const std::vector<TaskName>& tasks, const TaskName& task) {
   const auto it = std::find(tasks.begin(), tasks.end(), task);
@@ -172,14 +174,14 @@ void PeerGroup::Send(int to, CollectiveMessage message, Payload bytes, Done done
               });
 }
 
-void PeerGroup::Tell(int rank, const char* method, std::string body, absl::Duration retry_for,
+void PeerGroup::Tell(int rank, const char* method, std::string body, const TellOptions& options,
                      int64_t* num_under_way, std::set<int>* told) {
   {
     absl::MutexLock lock(&mutex_);
     ++*num_under_way;
   }
   peers_.Call(tasks_[rank], method, std::move(body), {},
-              {.deadline = peers_.environment().Now() + kNoticeTime, .retry_for = retry_for},
+              {.deadline = peers_.environment().Now() + options.time, .retry_for = options.retry_for},
               [this, rank, num_under_way, told](const absl::StatusOr<PeerReply>& reply) {
                 absl::MutexLock lock(&mutex_);
                 --*num_under_way;
@@ -199,7 +201,7 @@ void PeerGroup::OnEnd(uint64_t generation, const absl::Status& reason) {
   const std::string body = writer.Take();
   for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
     if (rank != rank_ && (rank_ == 0 || rank == 0))
-      Tell(rank, kEndGenerationMethod, body, kNoticeTime, &num_ends_);
+      Tell(rank, kEndGenerationMethod, body, {kNoticeTime, kNoticeTime}, &num_ends_);
   }
 }
 
@@ -252,7 +254,7 @@ absl::Status PeerGroup::Finish(absl::Time deadline, absl::FunctionRef<bool()> gi
   writer.Fixed64(generation);
   const std::string body = writer.Take();
   for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
-    if (rank != rank_) Tell(rank, kFinishMethod, body, kRetryFor, &num_farewells_);
+    if (rank != rank_) Tell(rank, kFinishMethod, body, {kRetryFor, kNoticeTime}, &num_farewells_);
   }
   if (rank_ != 0) return AwaitFinishOfFirst(generation, deadline, gives_up);
   AwaitNone(&num_farewells_, kDelivery);
@@ -268,7 +270,9 @@ absl::Status PeerGroup::AwaitFinishOfFirst(uint64_t generation, absl::Time deadl
   // Nobody leaves before rank 0 is done.
   const auto is_over = [this, generation]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     const auto first = finished_.find(0);
-    return (first != finished_.end() && first->second == generation) || !left_.empty() || is_leaving_;
+    // What rank 0 has said may be lost, and that its task is done be heard from others.
+    return (first != finished_.end() && first->second == generation) || !left_.empty() || is_leaving_ ||
+           peers_.membership().state(tasks_[0]) == Membership::State::kDone;
   };
   while (!environment.Await(mutex_, absl::Condition(&is_over),
                             std::min(deadline, environment.Now() + kGlance))) {
@@ -331,26 +335,26 @@ void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {
   const std::string body = writer.Take();
   for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
     if (rank == rank_) continue;
-    Tell(rank, outcome.ok() ? kLeaveGroupMethod : kEndGenerationMethod, body, kFarewellRetry, &num_farewells_,
-         &told_);
+    Tell(rank, outcome.ok() ? kLeaveGroupMethod : kEndGenerationMethod, body, {kFarewellRetry, kNoticeTime},
+         &num_farewells_, &told_);
   }
   AwaitNone(&num_farewells_, farewell);
   if (has_finished) AwaitOthers();
   group_->End(absl::CancelledError("this task has left the group"));
 }
 
-std::vector<std::string> PeerGroup::MissingAtTheEndLocked() const {
+std::vector<int> PeerGroup::MissingAtTheEndLocked() const {
   const auto of = [this](int rank) ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     const auto found = finished_.find(rank);
     return found != finished_.end() ? found->second : 0;
   };
-  std::vector<std::string> missing;
+  std::vector<int> missing;
   for (int rank = 1; rank < static_cast<int>(tasks_.size()); ++rank) {
     const bool is_done = of(rank) == of(0) && told_.contains(rank);
     const Membership::State state = peers_.membership().state(tasks_[rank]);
     const bool ends = state == Membership::State::kDone || state == Membership::State::kLeft ||
                       peers_.membership().is_leaving(tasks_[rank]);
-    if (!is_done && !ends && !left_.contains(rank)) missing.push_back(group_->NameOf(rank));
+    if (!is_done && !ends && !left_.contains(rank)) missing.push_back(rank);
   }
   return missing;
 }
@@ -358,18 +362,48 @@ std::vector<std::string> PeerGroup::MissingAtTheEndLocked() const {
 void PeerGroup::AwaitOthers() {
   Environment& environment = peers_.environment();
   const absl::Time deadline = environment.Now() + kLastStay;
+  absl::Time next_word = environment.Now() + kSayAgainEvery;
   LongWait wait(environment, deadline);
-  absl::MutexLock lock(&mutex_);
-  const auto all_end = [this]()
-                           ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return MissingAtTheEndLocked().empty(); };
-  while (!environment.Await(mutex_, absl::Condition(&all_end),
-                            std::min(deadline, environment.Now() + kGlance)) &&
-         environment.Now() < deadline) {
-    const std::string missing = absl::StrJoin(MissingAtTheEndLocked(), ", ");
+  while (environment.Now() < deadline) {
+    std::vector<int> missing;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto all_end = [this]()
+                               ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return MissingAtTheEndLocked().empty(); };
+      if (environment.Await(mutex_, absl::Condition(&all_end),
+                            std::min(deadline, environment.Now() + kGlance))) {
+        return;
+      }
+      missing = MissingAtTheEndLocked();
+    }
+    if (environment.Now() >= next_word) {
+      next_word = environment.Now() + kSayAgainEvery;
+      SayAgain(missing);
+    }
     wait.Say([&] {
-      return absl::StrCat(group_->NameOf(0), " has ended training, and stays to say so to ", missing,
+      const auto append_name = [this](std::string* text, int rank) { text->append(group_->NameOf(rank)); };
+      return absl::StrCat(group_->NameOf(0), " has ended training, and stays to say so to ",
+                          absl::StrJoin(missing, ", ", append_name),
                           ", lost in the last step or still in it");
     });
+  }
+}
+
+void PeerGroup::SayAgain(const std::vector<int>& ranks) {
+  WireWriter writer;
+  std::vector<int> told;
+  {
+    absl::MutexLock lock(&mutex_);
+    writer.Fixed64(finished_[0]);
+    // One in a later life asks for the group itself, and hears more then (TakeJoin).
+    for (const int rank : ranks) {
+      if (peers_.membership().incarnation_of(tasks_[rank]) == begun_.lives[rank]) told.push_back(rank);
+    }
+  }
+  const std::string body = writer.Take();
+  for (const int rank : told) {
+    Tell(rank, kFinishMethod, body, {kFarewellRetry, kSayAgainEvery}, &num_farewells_);
+    Tell(rank, kLeaveGroupMethod, body, {kFarewellRetry, kSayAgainEvery}, &num_farewells_, &told_);
   }
 }
 

@@ -15,7 +15,8 @@
 // still there, and comes when the group is formed anew.
 //
 // A rank may be lost when the others have its part of the last step. They end, and when it comes again rank 0
-// alone could tell it so: that stays at its end until all others end too, for half a minute at most.
+// alone could tell it so: that stays at its end until all others end too, for half a minute at most, and
+// says to them again that it is done. It is known to be done also where only its membership says so.
 //
 // Ranks of one machine send small parts through memory that they share (memory_links.h), if there are no more
 // of them than cores.
@@ -130,12 +131,19 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
                                   absl::FunctionRef<bool()> gives_up);
   // -1 when it is no rank.
   int RankOf(const TaskName& task) const;
+  // How long it is tried to reach a rank where the connection breaks, and how long its answer is waited for.
+  struct TellOptions {
+    absl::Duration retry_for;
+    absl::Duration time;
+  };
   // `told`: where the rank is noted when it has answered; null: nowhere.
-  void Tell(int rank, const char* method, std::string body, absl::Duration retry_for, int64_t* num_under_way,
-            std::set<int>* told = nullptr);
+  void Tell(int rank, const char* method, std::string body, const TellOptions& options,
+            int64_t* num_under_way, std::set<int>* told = nullptr);
   // Of rank 0, which has left in good order: those who do not end too, as far as it knows.
-  std::vector<std::string> MissingAtTheEndLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  std::vector<int> MissingAtTheEndLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void AwaitOthers();
+  // That rank 0 is done, and has left: what it said before may have been lost.
+  void SayAgain(const std::vector<int>& ranks);
   absl::Status Admit(const Envelope& envelope);
   void Reply(IncomingCall& call, const absl::Status& status, std::string body = "") const;
   std::vector<std::string> MissingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

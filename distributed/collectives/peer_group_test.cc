@@ -119,6 +119,20 @@ TEST_F(PeerGroupTest, AnEarlierLifeOfARankThatIsLostDoesNotEndTheGroup) {
   EXPECT_EQ(ranks[1]->generation(), 0u);
 }
 
+// What rank 0 itself has said was lost, and the rank waited for half an hour.
+TEST_F(PeerGroupTest, ARankThatIsDoneNeedNotHearFromRank0ItselfThatItIsDoneToo) {
+  ASSERT_TRUE(Form());
+  absl::Status finished;
+  std::thread rank1([&] {
+    finished = static_cast<CollectiveGroup&>(ranks[1]->group()).Finish(absl::Now() + absl::Seconds(20), [] {
+      return false;
+    });
+  });
+  EXPECT_TRUE(ranks[1]->membership().OnDone(TaskOf(0), ranks[0]->membership().incarnation()).ok());
+  rank1.join();
+  EXPECT_TRUE(finished.ok()) << finished;
+}
+
 // A rank's question for the group, which the test brings to rank 0, and its answer.
 class Question final : public IncomingCall {
  public:

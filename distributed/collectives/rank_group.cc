@@ -90,6 +90,7 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
   std::vector<Early> early;
   absl::Status refused = collective.status();
   absl::Status gone;
+  bool is_deferred = false;
   const bool is_join = signature.kind == CollectiveSignature::Kind::kJoin;
   {
     absl::MutexLock lock(&mutex_);
@@ -117,12 +118,16 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
       exchanges_[id] = exchange;
       early = TakeEarlyLocked(id);
       gone = WhyInVainLocked(*exchange, early);
+    } else if (updates_.AreUnderWay(environment_.Now())) {
+      is_deferred = true;
+      deferred_.push_back([call, refused, done = std::move(done)] { Refuse(call, refused, done); });
     }
   }
   if (!refused.ok()) {
     // The others would wait for this rank.
     if (!collective.ok()) End(absl::AbortedError(WithName(call, refused).message()));
-    return Refuse(call, refused, done);
+    if (!is_deferred) Refuse(call, refused, done);
+    return;
   }
   const uint64_t generation = exchange->id.first;
   exchange->Register([this, generation, name = call.name](const absl::Status& reason) {
@@ -291,8 +296,7 @@ void RankGroup::EndGeneration(uint64_t generation, absl::Status reason) {
   if (reason.message().size() > kMaxReasonText) {
     reason = WithText(reason, absl::StrCat(reason.message().substr(0, kMaxReasonText), "..."));
   }
-  Ended ended = {{}, reason};
-  std::vector<std::shared_ptr<Exchange>>& exchanges = ended.exchanges;
+  std::vector<std::shared_ptr<Exchange>> exchanges;
   std::vector<Early> early;
   {
     absl::MutexLock lock(&mutex_);
@@ -320,24 +324,24 @@ void RankGroup::EndGeneration(uint64_t generation, absl::Status reason) {
   links_.OnEnd(generation, reason);
   for (Early& part : early) part.reply(reason);
   for (const auto& exchange : exchanges) AnswerHeld(*exchange, reason);
-  std::vector<Ended> told;
+  std::vector<Telling> told;
   {
     absl::MutexLock lock(&mutex_);
-    deferred_.push_back(std::move(ended));
+    deferred_.push_back([exchanges = std::move(exchanges), reason = std::move(reason)] {
+      for (const auto& exchange : exchanges) exchange->Finish(reason);
+    });
     told = TakeDeferredLocked();
   }
   Tell(told);
 }
 
-std::vector<RankGroup::Ended> RankGroup::TakeDeferredLocked() {
+std::vector<RankGroup::Telling> RankGroup::TakeDeferredLocked() {
   if (updates_.AreUnderWay(environment_.Now())) return {};
   return std::exchange(deferred_, {});
 }
 
-void RankGroup::Tell(const std::vector<Ended>& ended) {
-  for (const Ended& one : ended) {
-    for (const auto& exchange : one.exchanges) exchange->Finish(one.reason);
-  }
+void RankGroup::Tell(const std::vector<Telling>& told) {
+  for (const Telling& tell : told) tell();
 }
 
 absl::Status RankGroup::BeginUpdates(const Call& call) {
@@ -350,7 +354,7 @@ absl::Status RankGroup::BeginUpdates(const Call& call) {
   }
   if (call.cancellation == nullptr) return absl::OkStatus();
   const uint64_t callback = call.cancellation->OnCancel([this, id](const absl::Status&) {
-    std::vector<Ended> told;
+    std::vector<Telling> told;
     {
       absl::MutexLock lock(&mutex_);
       updates_.Tear(id);
@@ -358,13 +362,15 @@ absl::Status RankGroup::BeginUpdates(const Call& call) {
     }
     Tell(told);
   });
-  absl::MutexLock lock(&mutex_);
-  updates_.SetCallback(id, callback);
-  return absl::OkStatus();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (updates_.SetCallback(id, callback)) return absl::OkStatus();
+  }
+  return call.cancellation->reason();  // it has updated nothing
 }
 
 void RankGroup::EndUpdates(const Call& call) {
-  std::vector<Ended> told;
+  std::vector<Telling> told;
   uint64_t callback = 0;
   {
     absl::MutexLock lock(&mutex_);
@@ -376,7 +382,7 @@ void RankGroup::EndUpdates(const Call& call) {
 }
 
 void RankGroup::TellOverdue() {
-  std::vector<Ended> told;
+  std::vector<Telling> told;
   {
     absl::MutexLock lock(&mutex_);
     told = TakeDeferredLocked();

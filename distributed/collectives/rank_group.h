@@ -15,7 +15,7 @@
 // more than `max_proxy_bytes` together; what others gather and broadcast takes as much here as there.
 //
 // Updates. While a step of this rank updates variables (BeginUpdates), the end of a generation is told to
-// the others at once, but to this rank's steps only afterwards.
+// the others at once, but to this rank's steps only afterwards; so is that a collective cannot begin.
 //
 // Thread safety: all methods. `Links` and callers are called without any lock. Borrows links and environment.
 #pragma once
@@ -154,11 +154,8 @@ class RankGroup final : public Communicator {
     Payload bytes;
     Reply reply;
   };
-  // What is ended, and why.
-  struct Ended {
-    std::vector<std::shared_ptr<Exchange>> exchanges;
-    absl::Status reason;
-  };
+  // Tells steps of this rank how their collectives have failed.
+  using Telling = std::function<void()>;
 
   void Reduce(CollectiveSignature::Kind kind, const Call& call, Tensor input, Reduction reduction,
               bool divides, Done done);
@@ -196,8 +193,8 @@ class RankGroup final : public Communicator {
   // Of one that has started, about ranks that have gone meanwhile.
   void EndIfSomebodyIsGone(const Exchange& exchange);
   // What waits for updates, unless it has to go on waiting.
-  std::vector<Ended> TakeDeferredLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static void Tell(const std::vector<Ended>& ended);
+  std::vector<Telling> TakeDeferredLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void Tell(const std::vector<Telling>& told);
   absl::Status CheckEarlyLocked(int from, const CollectiveMessage& message, size_t num_bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<int> alone() const;
@@ -225,7 +222,7 @@ class RankGroup final : public Communicator {
   int64_t num_begun_ ABSL_GUARDED_BY(mutex_) = 0;  // by this rank itself, in this round
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   UpdateSections updates_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Ended> deferred_ ABSL_GUARDED_BY(mutex_);  // until updates have ended
+  std::vector<Telling> deferred_ ABSL_GUARDED_BY(mutex_);  // until updates have ended
   // Parts of collectives that this rank has not begun.
   absl::flat_hash_map<ExchangeId, std::vector<Early>> early_ ABSL_GUARDED_BY(mutex_);
   std::vector<size_t> num_early_ ABSL_GUARDED_BY(mutex_);  // by rank

@@ -1,8 +1,9 @@
 // The steps of a rank that are updating variables just now, and those that were cancelled while they did
 // (Communicator::BeginUpdates).
 //
-// A section that is not ended within kLongest, because its step did not run the end, keeps nobody waiting any
-// more. Thread safety: none; its owner locks.
+// A section is open, and has begun when its step can be told so: what is cancelled before has updated
+// nothing. One that is not ended within kLongest, because its step did not run the end, keeps nobody waiting
+// any more. Thread safety: none; its owner locks.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,19 @@ class UpdateSections {
     Communicator::Key key;
     const Cancellation* step = nullptr;
     absl::Time begin;
-    uint64_t callback = 0;
+    uint64_t callback = 0;  // of the step's cancellation; 0: the section has not begun, or has none
   };
 
   uint64_t Open(const Section& section) {
     sections_[++last_] = section;
     return last_;
   }
-  void SetCallback(uint64_t id, uint64_t callback) {
-    if (auto it = sections_.find(id); it != sections_.end()) it->second.callback = callback;
+  // It begins. False when it is not there any more.
+  bool SetCallback(uint64_t id, uint64_t callback) {
+    const auto it = sections_.find(id);
+    if (it == sections_.end()) return false;
+    it->second.callback = callback;
+    return true;
   }
   // 0: there is none.
   uint64_t Find(const Communicator::Key& key, const Cancellation* step) const {
@@ -46,7 +51,8 @@ class UpdateSections {
     sections_.erase(it);
     return callback;
   }
-  void Tear(uint64_t id) { is_torn_ |= sections_.erase(id) > 0; }
+  // Its step is cancelled.
+  void Tear(uint64_t id) { is_torn_ |= Close(id) != 0; }
 
   // Whether a failure has to wait.
   bool AreUnderWay(absl::Time now) const {

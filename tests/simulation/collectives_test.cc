@@ -54,8 +54,9 @@ struct ReplicaJobOptions {
   Turn turn = Turn::kOneStep;
   // Each rank runs out of data at another step, and joins. Rank `first_out` is the first one.
   std::optional<int> first_out = std::nullopt;
-  bool ends_with_error = false;     // the step in which it does says OutOfRange
-  bool measures_in_hook = false;    // a hook has a collective of its own in each step
+  bool ends_with_error = false;   // the step in which it does says OutOfRange
+  bool measures_in_hook = false;  // a hook has a collective of its own in each step
+  absl::Duration lease = kLease;
   std::string checkpoint_dir = "";  // of rank 0; empty: none
 
   // What a run without misfortunes depends on.
@@ -121,6 +122,17 @@ class ReplicaJob {
     });
   }
 
+  // Whatever is sent from one to the other is lost, and its connection with it, when `from` has done its last
+  // step.
+  void FlapAtTheEndOf(int from, int to, absl::Duration length) {
+    at_the_end_[from] = [this, from, to, length] {
+      Scheduler::Process& one = lives_.at(from)->process();
+      Scheduler::Process& other = lives_.at(to)->process();
+      world_.network().Flap(one, other);
+      world_.At(world_.time() + length, [this, &one, &other] { world_.network().Heal(one, other); });
+    };
+  }
+
   // Calls that when another rank has done the last step and this one has not.
   void InTheLastStep(int rank, std::function<void()> then) {
     in_last_step_ = [this, rank, then = std::move(then)] {
@@ -175,7 +187,7 @@ class ReplicaJob {
 
   void Serve(int rank, World::Life& life) {
     ServerOptions options = life.server_options();
-    options.lease = kLease;
+    options.lease = options_.lease;
     const std::unique_ptr<AuthorityStore> store = store_.MakeClient(life.environment());
     if (options_.elects) options.election_store = store.get();
     auto server = Server::Start(TaskConfig::Create(cluster_, tasks_[rank]).value(), options);
@@ -298,6 +310,7 @@ class ReplicaJob {
     if (life.is_killed() || world_.is_over()) return;
     last_done_[rank] = step;
     if (step == kLastStep && in_last_step_) std::exchange(in_last_step_, nullptr)();
+    if (step == kLastStep && at_the_end_.contains(rank)) at_the_end_.extract(rank).mapped()();
     const auto [it, is_new] = bits_.try_emplace(step, bits);
     if (it->second == bits || !divergence_.empty()) return;
     divergence_ = absl::StrCat("rank ", rank, " has ", bits, ", another had ", it->second);
@@ -314,8 +327,9 @@ class ReplicaJob {
   int num_restarts_ = 0;
   std::string last_error_;
   std::function<void()> in_last_step_;
-  std::map<int, int64_t> last_done_;     // by rank: the last step
-  std::map<int64_t, std::string> bits_;  // by step
+  std::map<int, std::function<void()>> at_the_end_;  // by rank
+  std::map<int, int64_t> last_done_;                 // by rank: the last step
+  std::map<int64_t, std::string> bits_;              // by step
   std::string divergence_;
   std::vector<bool> has_failed_;       // by rank, in any life
   std::vector<std::string> outcomes_;  // by rank
@@ -427,6 +441,18 @@ TEST_P(CollectivesSimulationTest, ARankThatIsGoneForGoodInItsLastStepHoldsNobody
     }
   }
   EXPECT_GT(num_befallen, 0);
+}
+
+// What rank 0 says to it at its end is lost, for longer than that is tried again.
+TEST_P(CollectivesSimulationTest, ALinkThatResetsAtTheEndHoldsNobodyUpForLong) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    ReplicaJob job(seed, GetParam(), {.lease = absl::Seconds(20)});
+    const int rank = 1 + static_cast<int>(seed) % (GetParam() - 1);
+    job.FlapAtTheEndOf(0, rank, absl::Seconds(5));
+    if (seed % 2 == 0) job.FlapAtTheEndOf(rank, 0, absl::Seconds(5));
+    EXPECT_EQ(job.Run(), Expected()) << "seed " << seed;
+    EXPECT_LT(job.time(), absl::Seconds(20)) << "seed " << seed << ": " << job.last_error();
+  }
 }
 
 TEST_P(CollectivesSimulationTest, ALinkThatIsCutForAWhileHoldsTheJobUpAndNothingElse) {
