@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,15 +20,22 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "kernels/cancellation.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/recording_cuda_api.h"
 #include "kernels/device.h"
+#include "kernels/kernel_context.h"
+#include "kernels/pending_work.h"
+#include "kernels/variable.h"
 #include "ops/standard_ops.h"
 #include "ops/training/adam.h"
 #include "ops/training/gradient_descent.h"
 #include "ops/training/momentum.h"
 #include "ops/variable.h"
+#include "session/executor/program.h"
 #include "session/executor/recorded_runs.h"
+#include "session/executor/static_schedule.h"
+#include "session/executor/update_ledger.h"
 #include "session/runtime.h"
 #include "session/test_cuda_models.h"
 #include "session/test_cuda_session.h"
@@ -573,6 +582,70 @@ TEST_F(CudaGraphsTest, TrainingAndEvaluationAreBothRecorded) {
   }
   EXPECT_EQ(num_recordings(), 2);
   EXPECT_EQ(num_graph_launches(), 2 * 7);
+}
+
+// The ledger is locked before variables are, here as by kernels: a checkpoint that is just noting what has
+// been applied reads them under the ledger's lock.
+TEST_F(CudaGraphsTest, ALaunchThatWaitsForTheLedgerHoldsNoVariable) {
+  const auto runtime = Runtime::Create(Gpu()).value();
+  const auto gpu = std::find_if(runtime->devices().begin(), runtime->devices().end(),
+                                [](const auto& device) { return device->type() == "GPU"; });
+  ASSERT_NE(gpu, runtime->devices().end());
+  const auto compile = [&](const char* update) {
+    GraphBuilder g(runtime->ops());
+    const auto value = [&](float value) {
+      return g.AddOp("Const", {}, {{"value", Tensor::Scalar(value)}, {"dtype", DType::kFloat32}});
+    };
+    for (const char* const name : {"a", "b"}) {
+      const Output handle =
+          g.AddOp("VarHandleOp", {},
+                  {{"dtype", DType::kFloat32}, {"shape", PartialShape(Shape())}, {"shared_name", name}});
+      g.AddNode(update, {handle, value(1)});
+    }
+    EXPECT_TRUE(g.ok()) << g.status();
+    for (const auto& node : g.graph().nodes()) g.graph().SetAssignedDevice(node.get(), (*gpu)->name());
+    return Program::Compile(g.graph(), **gpu, runtime->kernels()).value();
+  };
+  struct NothingPending final : PendingWork {
+    void Begin() override {}
+    void End(const absl::Status&) override {}
+  } pending;
+  Cancellation cancellation;
+  const StepContext context{.cancellation = &cancellation, .pending = &pending};
+  const auto init = compile("AssignVariableOp"), train = compile("AssignAddVariableOp");
+  ProgramFrame init_frame(*init);
+  ASSERT_TRUE(RunStaticSchedule(*init, init_frame, context, absl::InfiniteFuture()).ok());
+  const auto runs = RecordedRuns::Create(*train);
+  ASSERT_NE(runs, nullptr);
+  UpdateLedger ledger;
+  const auto begin = [&](int64_t number) {
+    return ledger.BeginStep({.writer = 5, .number = number, .settled_below = number}).value();
+  };
+  const auto run = [&](UpdateLedger::Attempt attempt) {
+    ProgramFrame frame(*train);
+    frame.updates = &attempt;
+    const absl::Status status = runs->Run(frame, context, absl::InfiniteFuture());
+    EXPECT_TRUE(status.ok()) << status;
+  };
+  for (int64_t number = 1; number <= 2; ++number) run(begin(number));
+  ASSERT_EQ(num_graph_launches(), 1);
+
+  const auto variable = (*gpu)->resources().Lookup<Variable>("", "a").value();
+  UpdateLedger::Attempt attempt = begin(3);
+  std::thread third;
+  bool was_free = true;
+  ledger.Capture([&] {
+    third = std::thread(run, std::move(attempt));
+    for (int i = 0; i < 100 && was_free; ++i) {
+      absl::SleepFor(absl::Milliseconds(1));
+      was_free = variable->mutex.TryLock();
+      if (was_free) variable->mutex.Unlock();
+    }
+    EXPECT_EQ(num_graph_launches(), 1);
+  });
+  third.join();
+  EXPECT_TRUE(was_free);
+  EXPECT_EQ(num_graph_launches(), 2);
 }
 
 TEST_F(CudaGraphsTest, ALostDeviceIsUnavailable) {

@@ -308,14 +308,19 @@ void LocalPlan::EndTrace(StepState& step) {
 }
 
 void LocalPlan::OnDeadline(int64_t step_id) {
+  StepState* step = nullptr;
   std::string awaited;
   {
     absl::MutexLock lock(&mutex_);
-    if (const StepState* step = Find(step_id)) awaited = AwaitedEdges(step->rendezvous);
+    step = Find(step_id);
+    // The end of a step does not wait for its timer, and once no step is left the sender may go.
+    if (step == nullptr || !TryHold(*step)) return;
+    awaited = AwaitedEdges(step->rendezvous);
   }
-  Cancel(step_id, absl::DeadlineExceededError(
-                      absl::StrCat("step ", step_id, " has run out of time",
-                                   awaited.empty() ? "" : absl::StrCat(", waiting for ", awaited))));
+  WithdrawTensors(step_id);
+  OnProgramDone(*step, absl::DeadlineExceededError(
+                           absl::StrCat("step ", step_id, " has run out of time",
+                                        awaited.empty() ? "" : absl::StrCat(", waiting for ", awaited))));
 }
 
 absl::Status LocalPlan::AddEdges(const Graph& graph) {

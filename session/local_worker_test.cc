@@ -49,7 +49,8 @@ class LocalWorkerTest : public testing::Test {
       : runtime_(Runtime::Create().value()), worker_(*runtime_, runtime_->task(), sender) {}
 
   // The sum of edges 0 to num_edges - 1, in a plan of more edges when `num_of_plan` is given.
-  void RegisterSumOfEdges(int num_edges, int num_of_plan = 0, PlanId plan = kPlan, SessionId session = 0) {
+  void RegisterSumOfEdges(int num_edges, int num_of_plan = 0, PlanId plan = kPlan, SessionId session = 0,
+                          LocalWorker* worker = nullptr) {
     auto graph = std::make_unique<Graph>(runtime_->ops());
     std::vector<Output> received;
     for (int64_t edge = 0; edge < num_edges; ++edge) {
@@ -72,22 +73,24 @@ class LocalWorkerTest : public testing::Test {
     spec.num_edges = std::max(num_edges, num_of_plan);
     spec.num_results = 1;
     spec.graphs.push_back(std::move(graph));
-    const absl::Status status = worker_.RegisterPartition(std::move(spec), absl::InfiniteFuture());
+    if (worker == nullptr) worker = &worker_;
+    const absl::Status status = worker->RegisterPartition(std::move(spec), absl::InfiniteFuture());
     ASSERT_TRUE(status.ok()) << status;
   }
 
   std::unique_ptr<RunningStep> Start(int64_t step_id, absl::Time deadline = absl::InfiniteFuture(),
-                                     int64_t over_below = 0) {
+                                     int64_t over_below = 0, LocalWorker* worker = nullptr) {
     auto step = std::make_unique<RunningStep>();
     step->call = {.plan = kPlan,
                   .step_id = step_id,
                   .over_below = over_below,
                   .deadline = deadline,
                   .results = absl::MakeSpan(step->results)};
-    worker_.RunPartition(step->call, [step = step.get()](absl::Status status) {
-      step->status = status;
-      step->done.Notify();
-    });
+    (worker != nullptr ? worker : &worker_)
+        ->RunPartition(step->call, [step = step.get()](absl::Status status) {
+          step->status = status;
+          step->done.Notify();
+        });
     return step;
   }
 
@@ -188,6 +191,42 @@ TEST_F(SendingWorkerTest, TensorsOfAStepThatFailsAreNotSentAnyMore) {
   const auto overdue = Start(4, absl::Now() + absl::Milliseconds(10));
   EXPECT_TRUE(absl::IsDeadlineExceeded(overdue->Wait()));
   EXPECT_THAT(sender_.withdrawn, testing::ElementsAre(2, 3, 4));
+}
+
+// Others' threads, but for a timer that has begun when it is to be forgotten, and goes on when the test says.
+class SlowTimer final : public Threads {
+ public:
+  explicit SlowTimer(Threads& others) : others_(others) {}
+  void Compute(Runnable* work) override { others_.Compute(work); }
+  absl::Status Block(absl::AnyInvocable<void()> work) override { return others_.Block(std::move(work)); }
+  TimerId At(absl::Time, absl::AnyInvocable<void()> work) override {
+    timer_ = std::move(work);
+    return 1;
+  }
+  bool Forget(TimerId) override { return false; }
+
+  void GoOn() { std::exchange(timer_, nullptr)(); }
+
+ private:
+  Threads& others_;
+  absl::AnyInvocable<void()> timer_;
+};
+
+TEST_F(LocalWorkerTest, ATimerThatIsLateForItsStepUsesNothingThatMayBeGone) {
+  SlowTimer threads(runtime_->step_threads());
+  NotingSender sender;
+  auto worker = std::make_unique<LocalWorker>(*runtime_, runtime_->task(), &sender, &threads);
+  RegisterSumOfEdges(1, 0, kPlan, 0, worker.get());
+  const auto overdue = Start(1, absl::Now() + absl::Hours(1), 0, worker.get());
+  threads.GoOn();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(overdue->Wait()));
+  EXPECT_THAT(std::exchange(sender.withdrawn, {}), testing::ElementsAre(1));
+  const auto step = Start(2, absl::Now() + absl::Hours(1), 0, worker.get());
+  ASSERT_TRUE(worker->Receive(kPlan, 2, 0, kOnlyTurn, Tensor::Scalar(1.0f), /*is_dead=*/false).ok());
+  ASSERT_TRUE(step->Wait().ok()) << step->status;
+  worker.reset();
+  threads.GoOn();
+  EXPECT_THAT(sender.withdrawn, testing::IsEmpty());
 }
 
 // Each step that runs has frames of its own. Only some of them are kept for later steps.

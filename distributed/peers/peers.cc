@@ -112,7 +112,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   void Begin() {
     Membership& membership = peers_->membership_;
     peers_->Address(this);
-    if (peers_->Park(shared_from_this())) return AwaitDeadline();
+    if (peers_->Park(shared_from_this())) return;
     WireWriter envelope;
     Envelope{membership.self(), membership.incarnation(), addressee(), membership.last_loss()}.EncodeTo(
         &envelope);
@@ -149,15 +149,17 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     peers_->timers_->At(absl::InfinitePast(), [self = shared_from_this()] { self->Retry(); });
   }
 
- private:
-  // Ends the call if it is still parked at its deadline.
+  // Ends the call if it is still parked at its deadline. Called by Park: with the lock nobody else can take
+  // the call, and begin it once more, meanwhile.
   void AwaitDeadline() {
     if (options_.deadline == absl::InfiniteFuture() || std::exchange(awaits_deadline_, true)) return;
-    peers_->timers_->At(options_.deadline, [self = shared_from_this()] {
-      if (self->peers_->Unpark(self.get())) self->Finish(self->WhyItWaited());
+    peers_->timers_->At(options_.deadline, [call = weak_from_this()] {
+      const std::shared_ptr<PendingCall> self = call.lock();  // null when it is over
+      if (self != nullptr && self->peers_->Unpark(self.get())) self->Finish(self->WhyItWaited());
     });
   }
 
+ private:
   absl::Status WhyItWaited() const {
     return absl::DeadlineExceededError(absl::StrCat(method_, " to ", peer_.ToString(), " at ",
                                                     channel_->address(), ": ", peers_->WhyItWaits()));
@@ -272,7 +274,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   std::atomic<Incarnation> addressee_{0};
   const absl::Time begun_;
   uint64_t number_ = 0;
-  bool awaits_deadline_ = false;  // of Begin
+  bool awaits_deadline_ = false;  // guarded by Peers' mutex
   const std::string method_;
   Frame request_;
   const PeerCallOptions options_;
@@ -327,6 +329,7 @@ bool Peers::MustWait(const PendingCall& call) const {
 bool Peers::Park(std::shared_ptr<PendingCall> call) {
   absl::MutexLock lock(&mutex_);
   if (!closed_.ok() || !MustWait(*call)) return false;
+  call->AwaitDeadline();
   parked_.push_back(std::move(call));
   return true;
 }

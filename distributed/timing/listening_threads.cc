@@ -1,15 +1,20 @@
 #include "distributed/timing/listening_threads.h"
 
-#include <iterator>
-#include <system_error>
 #include <utility>
+
+#include "kernels/system_thread.h"
 
 namespace weir {
 
 ListeningThreads::ListeningThreads(const Options& options, std::function<void(ListeningThreads&)> listen)
     : options_(options), listen_(std::move(listen)) {
   absl::MutexLock lock(&mutex_);
-  for (int i = 0; i < options_.num_threads; ++i) StartLocked();
+  for (int i = 0; i < options_.num_threads; ++i) {
+    if (const absl::Status started = StartLocked(); !started.ok()) {
+      if (i == 0) status_ = started;
+      return;
+    }
+  }
 }
 
 ListeningThreads::~ListeningThreads() { Stop(); }
@@ -32,26 +37,24 @@ void ListeningThreads::Stop() {
   for (std::thread& thread : left) thread.join();
 }
 
-void ListeningThreads::StartLocked() {
+absl::Status ListeningThreads::StartLocked() {
   const auto self = threads_.emplace(threads_.end());
-  ++num_listening_;
-  *self = std::thread([this, self] {
+  absl::StatusOr<std::thread> thread = StartSystemThread([this, self] {
     listen_(*this);
     absl::MutexLock lock(&mutex_);
     left_.splice(left_.end(), threads_, self);
   });
+  if (!thread.ok()) {
+    threads_.erase(self);
+    return thread.status();
+  }
+  *self = *std::move(thread);
+  ++num_listening_;
+  return absl::OkStatus();
 }
 
 bool ListeningThreads::TryStartLocked() {
-  if (static_cast<int>(threads_.size()) >= options_.max_threads) return false;
-  try {  // The library says only by throwing that the system gives no more threads; it ends here.
-    StartLocked();
-    return true;
-  } catch (const std::system_error&) {
-    threads_.pop_back();
-    --num_listening_;
-    return false;
-  }
+  return static_cast<int>(threads_.size()) < options_.max_threads && StartLocked().ok();
 }
 
 void ListeningThreads::Compute(Work work) {
@@ -63,20 +66,22 @@ void ListeningThreads::Compute(Work work) {
 
 bool ListeningThreads::Leave(Work* work) {
   std::list<std::thread> left;
+  bool runs_now = true;
   {
     absl::MutexLock lock(&mutex_);
     if (num_listening_ == 1 && !is_stopping_) {
       left.swap(left_);
       // When nobody computes, nobody would come back for what is put aside.
-      if (!TryStartLocked() && threads_.size() > 1) {
-        put_aside_.push_back(std::move(*work));
-        return false;
-      }
+      runs_now = TryStartLocked() || threads_.size() == 1;
     }
-    --num_listening_;
+    if (runs_now) {
+      --num_listening_;
+    } else {
+      put_aside_.push_back(std::move(*work));
+    }
   }
   for (std::thread& thread : left) thread.join();
-  return true;
+  return runs_now;
 }
 
 bool ListeningThreads::Return(Work* next) {

@@ -7,7 +7,8 @@
 // however long it takes.
 //
 // Threads above num_threads stay for a while (a burst is seldom alone) and leave when the burst is over.
-// Thread safety: Compute and MayLeave on the threads themselves only.
+// Where the system gives fewer than num_threads, those do it all. Thread safety: Compute and MayLeave on the
+// threads themselves only.
 #pragma once
 
 #include <deque>
@@ -17,6 +18,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 
 namespace weir {
@@ -32,9 +34,13 @@ class ListeningThreads {
 
   // `listen` is called once on each thread, with this object: it takes events and handles them, until the
   // source has ended or MayLeave() says that the thread is no longer needed.
+  // Nobody listens when status() is an error.
   ListeningThreads(const Options& options, std::function<void(ListeningThreads&)> listen);
   // Stop().
   ~ListeningThreads();
+
+  // ResourceExhausted when the system has given no thread at all to the constructor.
+  const absl::Status& status() const { return status_; }
 
   // The source must have ended. Drops work that has not begun, waits for the rest and for the threads, which
   // may call Compute and MayLeave until they end. Not from one of them.
@@ -50,7 +56,7 @@ class ListeningThreads {
   int num_threads() const;
 
  private:
-  void StartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status StartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TryStartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the work is to be run now; otherwise it was put aside.
   bool Leave(Work* work);
@@ -59,6 +65,7 @@ class ListeningThreads {
 
   const Options options_;
   const std::function<void(ListeningThreads&)> listen_;
+  absl::Status status_;  // of the constructor
   mutable absl::Mutex mutex_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   int num_listening_ ABSL_GUARDED_BY(mutex_) = 0;

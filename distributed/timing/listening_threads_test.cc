@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "distributed/timing/timer_queue.h"
 #include "gtest/gtest.h"
+#include "kernels/no_more_threads.h"
 
 namespace weir {
 namespace {
@@ -121,6 +122,51 @@ TEST(ListeningThreads, WorkThatHasNotBegunIsDroppedAtTheEnd) {
   source.reset();
   releaser.join();
   EXPECT_EQ(num_begun, 1);
+}
+
+// What is left of threads that have gone is joined, also by who finds that the system gives no others.
+TEST(ListeningThreads, WorkWaitsWhenTheSystemGivesNoFurtherThread) {
+  Source source({.num_threads = 1, .max_threads = 4});
+  absl::Notification burst_is_over, release;
+  std::atomic<int> num_done{0};
+  const auto compute = [&](absl::Notification& until) {
+    source.Happen([&] {
+      source.threads().Compute([&] {
+        until.WaitForNotification();
+        ++num_done;
+      });
+    });
+    EXPECT_TRUE(source.Answers());
+  };
+  for (int i = 0; i < 3; ++i) compute(burst_is_over);
+  EXPECT_EQ(source.threads().num_threads(), 4);
+  burst_is_over.Notify();
+  for (int i = 0; i < 10'000 && source.threads().num_threads() > 2; ++i) {
+    EXPECT_TRUE(source.Answers());
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  ASSERT_EQ(source.threads().num_threads(), 2);
+  const NoMoreThreads none;
+  for (int i = 0; i < 2; ++i) compute(release);
+  EXPECT_EQ(source.threads().num_threads(), 2);
+  release.Notify();
+  EXPECT_TRUE(Becomes(num_done, 5));
+  EXPECT_TRUE(source.Answers());
+}
+
+TEST(ListeningThreads, WithoutAThreadNobodyListens) {
+  const NoMoreThreads none;
+  Source source({.num_threads = 3, .max_threads = 4});
+  EXPECT_EQ(source.threads().num_threads(), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(source.threads().status())) << source.threads().status();
+}
+
+TEST(TimerQueue, SaysThatTheSystemGivesItNoThread) {
+  EXPECT_TRUE(TimerQueue(2).status().ok());
+  const NoMoreThreads none;
+  TimerQueue queue(2);
+  queue.Run([] { ADD_FAILURE(); });
+  EXPECT_TRUE(absl::IsResourceExhausted(queue.status())) << queue.status();
 }
 
 TEST(TimerQueue, TimersGoOffWhileAClosureComputes) {

@@ -2,7 +2,7 @@
 //
 // Thread safety: all methods; Compute in closures only. Closures due at the same time run in the order they
 // were scheduled when there is one thread. The destructor drops closures that are not due, and waits for
-// those that run.
+// those that run. Nothing runs, ever, in one whose status() is an error.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/timing/listening_threads.h"
@@ -26,6 +27,9 @@ class TimerQueue {
   explicit TimerQueue(int num_threads = 1) : TimerQueue({num_threads, num_threads}) {}
   explicit TimerQueue(const ListeningThreads::Options& threads);
   ~TimerQueue();
+
+  // ResourceExhausted when the system has given it no thread.
+  const absl::Status& status() const { return threads_.status(); }
 
   Id Schedule(absl::Time when, Closure closure);
   Id Run(Closure closure) { return Schedule(absl::InfinitePast(), std::move(closure)); }

@@ -305,14 +305,22 @@ absl::StatusOr<bool> RecordedRuns::Launch(Signature& signature, ProgramFrame& fr
     ClearFrame(program_, frame);
     return status;
   }
+  // As long as nobody has looked: the ledger may refuse before.
+  bool are_there = true, are_exclusive = true;
   absl::Status launched;
-  absl::StatusOr<bool> is_done = false;
-  bool are_there = false, are_exclusive = false;
-  {
+  const auto launch = [&]() -> absl::Status {
     const LocksOfAll locks(recorded.variables);
     are_there = locks.AreThere();
     are_exclusive = locks.AreExclusive(/*all=*/signature.num_launches == 0);
-    if (are_there && are_exclusive) is_done = FeedAndLaunch(recorded, frame, step, &launched);
+    if (!are_there || !are_exclusive)
+      return absl::AbortedError("the variables are not as they were recorded");
+    return launched = FeedAndLaunch(recorded, frame, step);
+  };
+  absl::StatusOr<bool> is_done = true;
+  if (frame.updates != nullptr && !updates_.empty()) {
+    is_done = frame.updates->ApplyAll(updates_, launch);
+  } else if (status = launch(); !status.ok()) {
+    is_done = status;
   }
   if (!are_there) {
     Drop(signature, "its variables get other memory again and again");
@@ -334,19 +342,13 @@ absl::StatusOr<bool> RecordedRuns::Launch(Signature& signature, ProgramFrame& fr
   return true;
 }
 
-// `launched`: the device's error, in which case nothing has happened.
-absl::StatusOr<bool> RecordedRuns::FeedAndLaunch(Recorded& recorded, const ProgramFrame& frame,
-                                                 const StepContext& step, absl::Status* launched) {
-  const auto launch = [&] {
-    for (const Recorded::Feed& feed : recorded.feeds) {
-      *launched = recorded.recording->Feed(frame.slots[feed.argument], feed.staging);
-      if (!launched->ok()) return *launched;
-    }
-    return *launched = recorded.recording->Launch(*step.pending);
-  };
-  if (frame.updates != nullptr && !updates_.empty()) return frame.updates->ApplyAll(updates_, launch);
-  WEIR_RETURN_IF_ERROR(launch());
-  return true;
+// An error is the device's: nothing has happened then.
+absl::Status RecordedRuns::FeedAndLaunch(Recorded& recorded, const ProgramFrame& frame,
+                                         const StepContext& step) {
+  for (const Recorded::Feed& feed : recorded.feeds) {
+    WEIR_RETURN_IF_ERROR(recorded.recording->Feed(frame.slots[feed.argument], feed.staging));
+  }
+  return recorded.recording->Launch(*step.pending);
 }
 
 absl::Status RecordedRuns::Fetch(const Recorded& recorded, ProgramFrame& frame, const StepContext& step) {

@@ -15,7 +15,7 @@
 // them. All of it goes with this object.
 //
 // Thread safety: all methods. Runs that record or launch take turns; they hold the locks of the program's
-// variables while they enqueue. Borrows the program.
+// variables while they enqueue, which they take after the ledger's (update_ledger.h). Borrows the program.
 #pragma once
 
 #include <atomic>
@@ -77,8 +77,7 @@ class RecordedRuns {
   absl::Status NoteVariables(int32_t index, const ProgramFrame& frame, Recorded& recorded) const;
   absl::StatusOr<bool> Launch(Signature& signature, ProgramFrame& frame, const StepContext& step,
                               absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<bool> FeedAndLaunch(Recorded& recorded, const ProgramFrame& frame, const StepContext& step,
-                                     absl::Status* launched);
+  static absl::Status FeedAndLaunch(Recorded& recorded, const ProgramFrame& frame, const StepContext& step);
   absl::Status Fetch(const Recorded& recorded, ProgramFrame& frame, const StepContext& step);
   KernelContext ContextOf(const Instruction& at, ProgramFrame& frame, const StepContext& step) const;
   void Drop(Signature& signature, const char* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -24,8 +24,10 @@
 // Bounds: a writer's marks are freed when it says that the step is settled; kMaxMarks of it at once. Of more
 // than kMaxWriters those whose last step is longest ago are forgotten.
 //
-// Thread safety: all methods. Progress: an update waits for a restore that is just being noted, and that
-// waits for the kernels of updates that run; neither is held while anything else is waited for.
+// Thread safety: all methods. Progress: an update waits for a restore that is just being noted or for a
+// Capture, and those wait for the updates that run. What runs meanwhile, under the ledger's lock, takes the
+// locks of variables and waits for nothing else. So nobody may come to the ledger with the lock of a
+// variable: the ledger's is always taken first.
 #pragma once
 
 #include <cstdint>
@@ -128,7 +130,7 @@ class UpdateLedger {
 
   // Calls `read` while no update is under way, and none begins, and returns what has been applied by then, of
   // at most kMaxWriters steps beside those that this process has begun. `read` is short, applies nothing and
-  // waits for nothing.
+  // waits for nothing but the locks of variables.
   std::string Capture(absl::FunctionRef<void()> read);
 
   int num_writers() const;

@@ -8,7 +8,12 @@ CompletionPoller::CompletionPoller(grpc::CompletionQueue* queue, const Listening
       poll_before_sleep_(poll_before_sleep),
       threads_(threads, [this](ListeningThreads& threads) { Run(threads); }) {}
 
-CompletionPoller::~CompletionPoller() { queue_->Shutdown(); }
+CompletionPoller::~CompletionPoller() {
+  queue_->Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (!status().ok() && queue_->Next(&tag, &ok)) static_cast<CompletionEvent*>(tag)->OnCompletion(ok);
+}
 
 void CompletionPoller::Run(ListeningThreads& threads) {
   Patience patience(poll_before_sleep_);

@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "distributed/timing/event_wait.h"
 #include "distributed/timing/listening_threads.h"
@@ -30,6 +31,10 @@ class CompletionPoller {
                    absl::Duration poll_before_sleep);
   // Shuts the queue down (nothing may be started on it any more) and waits for its last event.
   ~CompletionPoller();
+
+  // ResourceExhausted when the system has given it no thread: then nothing may be started on the queue, of
+  // which only the destructor takes events.
+  const absl::Status& status() const { return threads_.status(); }
 
   // For an event that may compute for long: see listening_threads.h.
   void Compute(ListeningThreads::Work work) { threads_.Compute(std::move(work)); }

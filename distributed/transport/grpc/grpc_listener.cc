@@ -280,6 +280,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
                                          ListeningThreads::Options{.num_threads = options.num_server_threads,
                                                                    .max_threads = options.max_server_threads},
                                          options.poll_before_sleep);
+  WEIR_RETURN_IF_ERROR(listener->poller_->status());
   // Several are waiting at once, so that a burst of calls need not wait for an acceptance each.
   for (int i = 0; i < 4; ++i) listener->AcceptNext();
   WEIR_RETURN_IF_ERROR(listener->gate_->Start(

@@ -53,6 +53,9 @@ class GrpcTransport final : public Transport {
         credentials_(std::move(credentials)),
         poller_(&queue_, {}, options.poll_before_sleep) {}
 
+  // ResourceExhausted when nobody would ever hear of an answer.
+  const absl::Status& status() const { return poller_.status(); }
+
   absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
                                                    const std::string& address) override {
     WEIR_ASSIGN_OR_RETURN(const HostPort host_port, HostPort::Parse(address));
@@ -140,7 +143,9 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeGrpcTransport(const GrpcOptions& 
   [[maybe_unused]] static const bool holds_library =
       (KeepFreedBlocks(), UseSystemsResolver(), LimitGrpcLog(), grpc_init(), true);
   WEIR_ASSIGN_OR_RETURN(Credentials credentials, MakeCredentials(options.security));
-  return std::make_unique<GrpcTransport>(options, std::move(credentials));
+  auto transport = std::make_unique<GrpcTransport>(options, std::move(credentials));
+  WEIR_RETURN_IF_ERROR(transport->status());
+  return transport;
 }
 
 }  // namespace weir

@@ -125,13 +125,20 @@ std::shared_ptr<OutgoingCall> ClientConnection::Call(absl::string_view method, F
     LendLocked(&message);
   }
   Send(message);
+  if (!NoteSent(message.call)) CancelRequest(message.call);
   WakeAtFirstDeadline();
   return std::make_shared<Handle>(std::static_pointer_cast<ClientConnection>(shared_from_this()),
                                   message.call);
 }
 
-bool ClientConnection::Take(uint64_t call, Pending* pending) {
+bool ClientConnection::NoteSent(uint64_t call) {
   absl::MutexLock lock(&mutex_);
+  if (given_up_early_.erase(call) > 0) return false;
+  if (const auto it = pending_.find(call); it != pending_.end()) it->second.was_sent = true;
+  return true;
+}
+
+bool ClientConnection::TakeLocked(uint64_t call, Pending* pending) {
   auto it = pending_.find(call);
   if (it == pending_.end()) return false;
   deadlines_.erase({it->second.deadline, call});
@@ -155,17 +162,26 @@ void ClientConnection::Fail(Pending pending, const absl::Status& reason) {
 
 void ClientConnection::GiveUp(uint64_t call, const absl::Status& reason) {
   Pending pending;
-  if (!Take(call, &pending)) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!TakeLocked(call, &pending)) return;
+    // A cancellation must not overtake its request: nothing would cancel that any more.
+    if (!pending.was_sent) given_up_early_.insert(call);
+  }
+  if (pending.was_sent) CancelRequest(call);
+  Fail(std::move(pending), reason);
+}
+
+void ClientConnection::CancelRequest(uint64_t call) {
   if (Withdraw(call)) {
     TakeLoans(call);
-  } else {
-    SocketMessage cancel;
-    cancel.kind = SocketMessage::Kind::kCancel;
-    cancel.call = call;
-    Send(cancel);
-    if (!Abandon(call)) Close(absl::UnavailableError("the peer keeps too much of calls that were given up"));
+    return;
   }
-  Fail(std::move(pending), reason);
+  SocketMessage cancel;
+  cancel.kind = SocketMessage::Kind::kCancel;
+  cancel.call = call;
+  Send(cancel);
+  if (!Abandon(call)) Close(absl::UnavailableError("the peer keeps too much of calls that were given up"));
 }
 
 void ClientConnection::OnMessage(SocketMessage message) {

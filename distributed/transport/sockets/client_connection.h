@@ -19,6 +19,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/timing/timer_queue.h"
 #include "distributed/transport/sockets/introduction.h"
@@ -75,6 +76,7 @@ class ClientConnection final : public SocketConnection {
     absl::Time started;
     absl::Time deadline;
     Done done;
+    bool was_sent = false;  // the request: it leaves, or waits for that
   };
   struct Lent {
     std::vector<Payload> payloads;
@@ -109,12 +111,20 @@ class ClientConnection final : public SocketConnection {
   bool Abandon(uint64_t call);
 
   // False when the call is over already.
-  bool Take(uint64_t call, Pending* pending);
+  bool TakeLocked(uint64_t call, Pending* pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Take(uint64_t call, Pending* pending) {
+    absl::MutexLock lock(&mutex_);
+    return TakeLocked(call, pending);
+  }
   // An error that the transport raises itself.
   void Fail(Pending pending, const absl::Status& reason);
   void End(Pending pending, absl::StatusOr<Frame> result);
   // Ends a call on this side and tells the other.
   void GiveUp(uint64_t call, const absl::Status& reason);
+  // Notes that the request was sent. False when the call was given up before: then nobody has cancelled it.
+  bool NoteSent(uint64_t call);
+  // The request of a call that was given up does not leave, or its cancellation follows it.
+  void CancelRequest(uint64_t call);
   void WakeAtFirstDeadline();
   void EndOverdue();
 
@@ -141,6 +151,7 @@ class ClientConnection final : public SocketConnection {
   int num_ending_ ABSL_GUARDED_BY(mutex_) = 0;  // taken, and `done` has not returned
   uint64_t next_call_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<uint64_t, Pending> pending_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<uint64_t> given_up_early_ ABSL_GUARDED_BY(mutex_);  // before their requests were sent
   std::set<std::pair<absl::Time, uint64_t>> deadlines_ ABSL_GUARDED_BY(mutex_);  // those that are finite
   absl::Time wakes_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 };

@@ -1,5 +1,5 @@
-// What the socket transport keeps for calls that are given up or lost, and what it does without descriptors
-// or Unix sockets.
+// What the socket transport keeps for calls that are given up or lost, and what it does without descriptors,
+// threads or Unix sockets.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -16,17 +16,21 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "distributed/transport/host/unix_socket.h"
+#include "distributed/transport/sockets/socket_poller.h"
 #include "distributed/transport/sockets/socket_transport.h"
 #include "distributed/transport/sockets/test_socket_transport.h"
 #include "distributed/transport/wire.h"
 #include "graph/types/tensor.h"
 #include "gtest/gtest.h"
+#include "kernels/no_more_threads.h"
 
 namespace weir {
 namespace {
@@ -133,6 +137,15 @@ TEST_F(UnixSocketTest, AListenerWithoutDescriptorsIsCalledOverTheNetwork) {
 }
 
 // The connection may be closing on a thread of its own when its channel goes.
+TEST(SocketTransport, WithoutThreadsThereIsNone) {
+  std::unique_ptr<Transport> network = MakeNetwork();
+  const NoMoreThreads none;
+  const absl::Status poller = SocketPoller::Start({.num_threads = 2}, absl::ZeroDuration()).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(poller)) << poller;
+  const absl::Status transport = MakeSocketTransport(std::move(network), {}).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(transport)) << transport;
+}
+
 TEST_F(UnixSocketTest, NoDoneIsCalledAfterTheChannelIsGoneThoughTheListenerGoesToo) {
   for (int round = 0; round < 50; ++round) {
     absl::Mutex mutex;

@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<SocketPoller>> SocketPoller::Start(const Listenin
   std::unique_ptr<SocketPoller> poller(new SocketPoller(epoll, wake, poll_before_sleep));
   poller->threads_ = std::make_unique<ListeningThreads>(
       threads, [&poller = *poller](ListeningThreads& listening) { poller.Run(listening); });
+  if (!poller->threads_->status().ok()) return poller->threads_->status();
   return poller;
 }
 

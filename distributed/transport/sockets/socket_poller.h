@@ -33,7 +33,7 @@ class SocketPoller {
   };
   using Id = uint64_t;
 
-  // ResourceExhausted when the process has no descriptors left.
+  // ResourceExhausted when the process has no descriptors left, or the system gives it no thread.
   static absl::StatusOr<std::unique_ptr<SocketPoller>> Start(const ListeningThreads::Options& threads,
                                                              absl::Duration poll_before_sleep);
   // Stop(). Sockets that are left are dropped without being called.

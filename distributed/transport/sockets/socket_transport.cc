@@ -50,6 +50,9 @@ class SocketTransport final : public Transport {
         poller_(std::move(poller)),
         tls_(std::move(tls)) {}
 
+  // ResourceExhausted when nothing would ever end its calls at their deadlines.
+  const absl::Status& status() const { return timers_.status(); }
+
   absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
                                                    const std::string& address) override {
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Channel> channel, network_->Connect(peer, address));
@@ -81,7 +84,10 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeSocketTransport(std::unique_ptr<T
   if (options.encrypts_tcp) {
     WEIR_ASSIGN_OR_RETURN(tls, TlsSettings::OfClient());
   }
-  return std::make_unique<SocketTransport>(std::move(network), std::move(poller), std::move(tls), options);
+  auto transport =
+      std::make_unique<SocketTransport>(std::move(network), std::move(poller), std::move(tls), options);
+  WEIR_RETURN_IF_ERROR(transport->status());
+  return transport;
 }
 
 }  // namespace weir

@@ -180,49 +180,6 @@ TEST_F(TcpConnectionsTest, AnotherProgramAtThePortGetsNothingButTheHello) {
   close(other.fds[0]);
 }
 
-// Another program that listens at the port, and knows how connections begin.
-class Impostor {
- public:
-  // Takes the descriptor over.
-  explicit Impostor(int fd) : fd_(fd) {}
-
-  // Answers the hello, and welcomes the client. False when that has gone before.
-  bool Answer(std::string key) {
-    absl::StatusOr<SocketMessage> hello = Receive();
-    if (!hello.ok()) return false;
-    WireReader reader(hello->text);
-    Introduction introduction;
-    introduction.ticket = {std::string(reader.String()), std::move(key)};
-    introduction.client_nonce = std::string(reader.String());
-    introduction.listener_nonce = std::string(kNonceBytes, 'n');
-    WireWriter challenge;
-    challenge.String(introduction.listener_nonce);
-    challenge.String(introduction.ListenersProof());
-    Send(Bytes(Kind::kChallenge, 0, challenge.Take()));
-    if (!Receive().ok()) return false;
-    Send(Bytes(Kind::kWelcome, 0, std::string(1, '\0')));
-    return true;
-  }
-  void Send(const std::string& bytes) {
-    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-  }
-  absl::StatusOr<SocketMessage> Receive() {
-    while (true) {
-      pollfd readable{fd_, POLLIN, 0};
-      if (poll(&readable, 1, 20'000) != 1) return absl::DeadlineExceededError("nothing came");
-      const absl::StatusOr<bool> whole =
-          reader_.Read(stream_, [](const SocketMessage&, size_t, size_t) { return Payload(); });
-      if (!whole.ok()) return whole.status();
-      if (*whole) return reader_.Take();
-    }
-  }
-
- private:
-  const int fd_;
-  PlainStream stream_{fd_};
-  SocketMessageReader reader_{SocketMessageReader::kMaxTextBytes, uint64_t{1} << 30};
-};
-
 // Behind a forwarded port any process of that machine may be the one that listens.
 TEST_F(TcpConnectionsTest, WhoListensWithoutTheKeyGetsNoCalls) {
   const ListeningSockets other = ListenAtOneOf("127.0.0.1", PortRange()).value();

@@ -1,4 +1,5 @@
-// A client for tests that may send anything to a socket transport's socket. Used by one thread.
+// For tests: a client that may send anything to a socket transport's socket, and somebody else who listens
+// there. Each is used by one thread.
 #pragma once
 
 #include <poll.h>
@@ -306,5 +307,47 @@ inline std::string LendingRequest(const char* address, uint64_t num_bytes) {
   message.loans.push_back({reinterpret_cast<uintptr_t>(address), num_bytes});
   return EncodeSocketMessage(message);
 }
+
+// Another program that listens at the port, and knows how connections begin.
+class Impostor {
+ public:
+  explicit Impostor(int fd) : fd_(fd) {}
+
+  // Answers the hello, and welcomes the client. False when that has gone before.
+  bool Answer(std::string key) {
+    absl::StatusOr<SocketMessage> hello = Receive();
+    if (!hello.ok()) return false;
+    WireReader reader(hello->text);
+    Introduction introduction;
+    introduction.ticket = {std::string(reader.String()), std::move(key)};
+    introduction.client_nonce = std::string(reader.String());
+    introduction.listener_nonce = std::string(kNonceBytes, 'n');
+    WireWriter challenge;
+    challenge.String(introduction.listener_nonce);
+    challenge.String(introduction.ListenersProof());
+    Send(Bytes(Kind::kChallenge, 0, challenge.Take()));
+    if (!Receive().ok()) return false;
+    Send(Bytes(Kind::kWelcome, 0, std::string(1, '\0')));
+    return true;
+  }
+  void Send(const std::string& bytes) {
+    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  absl::StatusOr<SocketMessage> Receive() {
+    while (true) {
+      pollfd readable{fd_, POLLIN, 0};
+      if (poll(&readable, 1, 20'000) != 1) return absl::DeadlineExceededError("nothing came");
+      const absl::StatusOr<bool> whole =
+          reader_.Read(stream_, [](const SocketMessage&, size_t, size_t) { return Payload(); });
+      if (!whole.ok()) return whole.status();
+      if (*whole) return reader_.Take();
+    }
+  }
+
+ private:
+  const int fd_;
+  PlainStream stream_{fd_};
+  SocketMessageReader reader_{SocketMessageReader::kMaxTextBytes, uint64_t{1} << 30};
+};
 
 }  // namespace weir
