@@ -187,7 +187,7 @@ TEST_F(RefusedJoinTest, NobodyAtTheAddressOfAParameterServer) {
   const std::string spec = absl::StrCat("ps|", At(0), ";", At(1), ",worker|", At(2));
   const auto ps = Start(spec, {"ps", 0});
   const auto worker = Start(spec, {"worker", 0});
-  const absl::Status end = Train(*worker, absl::Seconds(2));
+  const absl::Status end = Train(*worker, absl::Seconds(6));  // a tenth of it is for a look at the address
   EXPECT_EQ(ExitCodeFor(end), kExitRetryable) << end;
   EXPECT_THAT(std::string(end.message()),
               AllOf(HasSubstr(absl::StrCat("ps:1 at ", At(1), ": ")), HasSubstr("did not answer within"),

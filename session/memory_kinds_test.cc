@@ -347,8 +347,9 @@ TEST_F(LateCopiesTest, WhatIsFetchedStaysAsItWasWhenTheVariableChanges) {
   ASSERT_TRUE(session().Run({}, {}, {assign}).ok());
   ASSERT_TRUE(session().Run({}, {}, {add}).ok());
   ASSERT_TRUE(session().Run({}, {read}).ok());
+  const int64_t num_copies = Gpu(0).num_copies_out();
   HeldStep step(*this, 0, {}, {read});
-  absl::SleepFor(absl::Milliseconds(30));
+  while (Gpu(0).num_copies_out() == num_copies) absl::SleepFor(absl::Milliseconds(1));
   ASSERT_TRUE(session().Run({}, {}, {add}).ok());
   const auto& result = step.Release();
   ASSERT_TRUE(result.ok()) << result.status();

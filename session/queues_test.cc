@@ -91,11 +91,19 @@ class QueuesTest : public TestSession {
   auto StartUntilSize(QueueOps& q, int32_t size, Call call) {
     session();  // made on this thread
     auto result = std::async(std::launch::async, std::move(call));
+    AwaitSize(q, size);
+    return result;
+  }
+  void AwaitSize(QueueOps& q, int32_t size) {
     const absl::Time end = absl::Now() + kPatience;
     while (Size(q) != size && absl::Now() < end) {
     }
     EXPECT_EQ(Size(q), size);
-    return result;
+  }
+
+  // Begins to take that many.
+  std::shared_ptr<Step> StartTakingMany(QueueOps& q, int32_t count) {
+    return session().Prepare({q.count}, {q.dequeue_many->output(0)}).value()->Start({Tensor::Scalar(count)});
   }
 
  private:
@@ -291,9 +299,10 @@ TEST_F(QueuesTest, ADequeueThatIsRefusedLeavesTheQueueAsItWas) {
 TEST_F(QueuesTest, ADequeueThatIsCancelledLeavesTheQueueAsItWas) {
   QueueOps& q = Make("FIFOQueueV2");
   ASSERT_TRUE(PutMany(q, {1, 2}).ok());
-  RunOptions soon;
-  soon.timeout = absl::Milliseconds(20);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(TakeMany(q, 3, /*up_to=*/false, soon).status()));
+  const auto step = StartTakingMany(q, 3);
+  AwaitSize(q, 0);
+  step->Cancel(absl::CancelledError("enough"));
+  EXPECT_EQ(step->Await().status(), absl::CancelledError("enough"));
   EXPECT_EQ(Size(q), 2);
   ASSERT_TRUE(Put(q, 3).ok());
   EXPECT_THAT(TakeMany(q, 3).value(), ElementsAre(1, 2, 3));
@@ -301,9 +310,11 @@ TEST_F(QueuesTest, ADequeueThatIsCancelledLeavesTheQueueAsItWas) {
 
 TEST_F(QueuesTest, AnEnqueueThatIsCancelledLeavesWhatIsIn) {
   QueueOps& q = Make("FIFOQueueV2");
-  RunOptions soon;
-  soon.timeout = absl::Milliseconds(20);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(PutMany(q, {1, 2, 3, 4, 5}, soon)));
+  const auto step =
+      session().Prepare({q.components[0]}, {}, {q.enqueue_many}).value()->Start({VectorOf({1, 2, 3, 4, 5})});
+  AwaitSize(q, 3);
+  step->Cancel(absl::CancelledError("enough"));
+  EXPECT_EQ(step->Await().status(), absl::CancelledError("enough"));
   EXPECT_THAT(TakeMany(q, 3).value(), ElementsAre(1, 2, 3));
   EXPECT_EQ(Size(q), 0);
 }
@@ -312,11 +323,12 @@ TEST_F(QueuesTest, AnEnqueueThatIsCancelledLeavesWhatIsIn) {
 TEST_F(QueuesTest, WhatACancelledDequeueHeldGoesToTheNextInLine) {
   QueueOps& q = Make("FIFOQueueV2");
   ASSERT_TRUE(PutMany(q, {1, 2}).ok());
-  RunOptions later;
-  later.timeout = absl::Milliseconds(200);
-  auto first = StartUntilSize(q, 0, [&] { return TakeMany(q, 3, /*up_to=*/false, later); });
-  EXPECT_EQ(Take(q).value(), 1);  // waits until the first is cancelled
-  EXPECT_TRUE(absl::IsDeadlineExceeded(first.get().status()));
+  const auto first = StartTakingMany(q, 3);
+  AwaitSize(q, 0);
+  const auto next = session().Prepare({}, {q.dequeue->output(0)}).value()->Start({});
+  first->Cancel(absl::CancelledError("enough"));
+  EXPECT_EQ(first->Await().status(), absl::CancelledError("enough"));
+  EXPECT_EQ(next->Await().value()[0].scalar<int32_t>(), 1);
   EXPECT_EQ(Take(q).value(), 2);
 }
 

@@ -7,6 +7,8 @@
 
 #include <fstream>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -135,10 +137,25 @@ TEST(Doctor, SomebodyElseListensThere) {
   socklen_t length = sizeof(address);
   getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
   DoctorOptions options = Options(absl::StrCat("worker|127.0.0.1:", ntohs(address.sin_port)));
-  options.timeout = absl::Milliseconds(300);
+  options.timeout = absl::Seconds(5);
   EXPECT_THAT(Found(Examine(options), "worker:0", Kind::kBad),
               HasSubstr("somebody listens, but gives no answer"));
   close(listener);
+}
+
+TEST(Doctor, AServerThatDoesNotAnswerInTime) {
+  GrpcOptions grpc;
+  grpc.security.token = kToken;
+  const std::unique_ptr<Transport> transport = MakeGrpcTransport(grpc).value();
+  std::vector<std::shared_ptr<IncomingCall>> held;
+  const std::unique_ptr<Listener> listener =
+      transport->Listen("127.0.0.1:0", [&](std::shared_ptr<IncomingCall> call) { held.push_back(call); })
+          .value();
+  DoctorOptions options = Options("worker|" + listener->address());
+  options.timeout = absl::Seconds(3);
+  EXPECT_THAT(Found(Examine(options), "worker:0", Kind::kBad),
+              HasSubstr("somebody listens, but gives no answer (it was stopped, is too busy, "));
+  listener->Shutdown();
 }
 
 // A server that answers with what it is told to.

@@ -165,7 +165,7 @@ TEST_F(ElasticLaunchTest, TooFewWorkersStopTheJob) {
   Launch();
   ASSERT_TRUE(AwaitWorkers({0, 1, 2})) << Error();
   Fail(1, 3);
-  ASSERT_TRUE(AwaitWorkers({0, 2})) << Error();
+  ASSERT_TRUE(AwaitError("died: exited with code 3")) << Error();
   Fail(2, 4);
   EXPECT_EQ(AwaitEnd(), 3) << "the first failure; " << Error();
   EXPECT_THAT(Error(),

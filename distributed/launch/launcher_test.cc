@@ -142,7 +142,9 @@ TEST(Launcher, FirstFailureIsNamedAndItsCodePassedOn) {
   const std::string dir = TestDir();
   const Result result =
       Launch(ShellJob(0, 3, dir,
-                      "case $INDEX in 1) exit 3;; 2) sleep 0.3; exit 4;; *) sleep 0.6; echo finished;; esac"),
+                      "until_said() { until grep -q \"$1\" $DIR/err; do sleep 0.01; done; }; "
+                      "case $INDEX in 1) exit 3;; 2) until_said 'code 3'; exit 4;; "
+                      "*) until_said 'code 4'; echo finished;; esac"),
              dir);
   EXPECT_EQ(result.code.value(), 3);
   EXPECT_THAT(result.error, HasSubstr("worker:1 (pid "));
@@ -171,13 +173,24 @@ TEST(Launcher, ADeadChiefOrPsStopsTheOthers) {
 }
 
 TEST(Launcher, PsMayLeaveByItselfAndIsStoppedOtherwise) {
-  const std::string dir = TestDir();
+  std::string dir = TestDir();
+  // The process id of the worker is its own until the launcher has seen its end.
   LaunchOptions options =
-      ShellJob(2, 1, dir, "if [ $TYPE$INDEX = ps0 ]; then exec sleep 60; fi; sleep 0.1; echo bye");
+      ShellJob(1, 1, dir,
+               "if [ $TYPE = worker ]; then echo $$ > $DIR/pid; mv $DIR/pid $DIR/worker; exit 0; fi; "
+               "until [ -e $DIR/worker ]; do sleep 0.01; done; "
+               "while kill -0 $(cat $DIR/worker) 2> /dev/null; do sleep 0.01; done; echo bye");
+  options.ps_grace = absl::Minutes(1);
+  const Result left = Launch(options, dir);
+  EXPECT_EQ(left.code.value(), 0);
+  EXPECT_THAT(left.output, HasSubstr("[ps:0] bye"));
+  EXPECT_EQ(left.error, "");
+
+  dir = TestDir();
+  options = ShellJob(1, 1, dir, "if [ $TYPE = ps ]; then exec sleep 60; fi");
   options.ps_grace = absl::Milliseconds(500);
   const Result result = Launch(options, dir);
   EXPECT_EQ(result.code.value(), 0);
-  EXPECT_THAT(result.output, HasSubstr("[ps:1] bye"));
   EXPECT_THAT(result.error, HasSubstr("ps:0 (pid "));
   EXPECT_THAT(result.error, HasSubstr("still runs 500ms after the last worker was done: stopping it"));
   EXPECT_THAT(result.error, Not(HasSubstr("died")));
@@ -186,7 +199,9 @@ TEST(Launcher, PsMayLeaveByItselfAndIsStoppedOtherwise) {
 TEST(Launcher, WhoIgnoresTheStopIsKilled) {
   const std::string dir = TestDir();
   LaunchOptions options =
-      ShellJob(1, 1, dir, "if [ $TYPE = ps ]; then trap '' TERM; sleep 60; sleep 60; fi; sleep 0.3; exit 2");
+      ShellJob(1, 1, dir,
+               "if [ $TYPE = ps ]; then trap '' TERM; touch $DIR/ps; sleep 60; sleep 60; fi; "
+               "until [ -e $DIR/ps ]; do sleep 0.01; done; exit 2");
   options.stop_grace = absl::Milliseconds(300);
   const Result result = Launch(options, dir);
   EXPECT_EQ(result.code.value(), 2);
@@ -195,9 +210,11 @@ TEST(Launcher, WhoIgnoresTheStopIsKilled) {
 
 TEST(Launcher, RestartsOnlyWhatIsWorthIt) {
   const std::string dir = TestDir();
-  // The first life of each task dies, the second succeeds.
+  // The first life of each task dies, the second succeeds, when the others have begun theirs, too.
   const std::string twice =
-      "if [ -e $DIR/$TYPE$INDEX ]; then sleep 0.3; exit 0; fi; touch $DIR/$TYPE$INDEX; ";
+      "if [ -e $DIR/$TYPE$INDEX ]; then "
+      "until [ $(grep -c 'starting it again' $DIR/err) = 3 ]; do sleep 0.01; done; exit 0; fi; "
+      "touch $DIR/$TYPE$INDEX; ";
   LaunchOptions options = ShellJob(1, 2, dir, twice + "if [ $INDEX = 0 ]; then kill -9 $$; fi; exit 130");
   options.restarts = 1;
   const Result recovered = Launch(options, dir);

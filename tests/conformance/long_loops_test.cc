@@ -38,7 +38,8 @@ class LongLoopsTest : public testing::Test {
     AttrMap attrs = {};
   };
 
-  void ExpectEnds(Case c) {
+  // Within `most` seconds of the processor; it takes more than twice that.
+  void ExpectEnds(Case c, double most = 1) {
     std::vector<DType> types;
     for (const Tensor& input : c.inputs) types.push_back(input.dtype());
     KernelUnderTest kernel(host_, c.op, types, c.attrs);
@@ -57,8 +58,7 @@ class LongLoopsTest : public testing::Test {
     }
     canceller.join();
     EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << c.op << ": " << status;
-    constexpr double kMost = 1;  // each of them takes more than twice that
-    EXPECT_LT(seconds, kMost) << c.op;
+    EXPECT_LT(seconds, most) << c.op;
   }
 
   TestHost host_{RegisterArrayKernels, RegisterImageKernels,  RegisterMathKernels,
@@ -89,15 +89,19 @@ TEST_F(LongLoopsTest, PlainConvolutions) {
 
 TEST_F(LongLoopsTest, Convolutions) {
   const Tensor image = Zeros(D::kFloat32, {1, 256, 256, 64}), filter = Zeros(D::kFloat32, {31, 31, 64, 64});
-  ExpectEnds({"Conv2D", {image, filter}, Sliding(4)});
-  ExpectEnds(
-      {"Conv2DBackpropInput", {Tensor::Vector<int32_t>({1, 256, 256, 64}), filter, image}, Sliding(4)});
+  // oneDNN cannot be stopped: each thread computes its part to the end.
+  constexpr double kMost = 3;
+  ExpectEnds({"Conv2D", {image, filter}, Sliding(4)}, kMost);
+  ExpectEnds({"Conv2DBackpropInput", {Tensor::Vector<int32_t>({1, 256, 256, 64}), filter, image}, Sliding(4)},
+             kMost);
   ExpectEnds({"DepthwiseConv2dNative",
               {Zeros(D::kFloat32, {1, 1000, 1000, 16}), Zeros(D::kFloat32, {51, 51, 16, 1})},
-              Sliding(4)});
+              Sliding(4)},
+             kMost);
   ExpectEnds({"Conv3D",
               {Zeros(D::kFloat32, {1, 64, 64, 64, 16}), Zeros(D::kFloat32, {15, 15, 15, 16, 16})},
-              Sliding(5)});
+              Sliding(5)},
+             kMost);
 }
 
 TEST_F(LongLoopsTest, Pools) {
