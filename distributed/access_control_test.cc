@@ -47,7 +47,6 @@ class AccessControlTest : public ::testing::Test {
  protected:
   AccessControlTest() {
     ::testing::internal::CaptureStderr();
-    port_ = FindFreePorts(1).value()[0];
     EXPECT_TRUE(cluster_.AddTask({"ps", 0}, absl::StrCat("127.0.0.1:", port_)).ok());
     EXPECT_TRUE(cluster_.AddTask({"worker", 0}, "127.0.0.1:1").ok());
     options_.num_threads = 1;
@@ -112,7 +111,8 @@ class AccessControlTest : public ::testing::Test {
     std::printf("%d attempts\n", num_attempts_);
   }
 
-  int port_ = 0;
+  const ReservedPorts ports_ = ReservedPorts::Take(1).value();
+  const int port_ = ports_[0];
   int num_attempts_ = 0;
   int64_t memory_ = 0;
   ClusterSpec cluster_;

@@ -91,7 +91,8 @@ TEST(DescriptorFloodTest, StrangersLeaveDescriptorsForFilesAndForTheJob) {
   if (limit.rlim_max < 2 * kAttackers) GTEST_SKIP() << "the attacker may open too few connections";
   limit.rlim_cur = limit.rlim_max;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-  const int port = FindFreePorts(1).value()[0];
+  const ReservedPorts ports = ReservedPorts::Take(1).value();
+  const int port = ports[0];
   const Attacker attacker(port);  // before there are threads, and below the limit that it begins with
   limit = {.rlim_cur = kLimit, .rlim_max = kLimit};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);

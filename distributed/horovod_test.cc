@@ -1,14 +1,19 @@
 // What replicas of one model train, and what becomes of those that are lost.
 #include "distributed/horovod.h"
 
+#include <atomic>
 #include <barrier>
+#include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/collectives/rank_group.h"
 #include "distributed/test_replicas.h"
+#include "distributed/transport/transport.h"
 #include "gmock/gmock.h"
 #include "ops/standard_ops.h"
 #include "ops/training/gradient_descent.h"
@@ -504,39 +509,79 @@ TEST_P(HorovodTest, PassesThatCannotBeAreRefused) {
   EXPECT_THAT(refusal(2), HasSubstr("the gradient of the variable 'table' is of some of its rows"));
 }
 
-// They would call it lost when they hear of it no more.
+// They would call it lost when they hear of it no more. It waits for kFarewell only, which is not enough on
+// every machine that is busy.
 TEST_P(HorovodTest, TheFirstRankLeavesWhenTheOthersKnowThatItIsDone) {
   if (GetParam()) return;  // needs faults
   constexpr int kRanks = 3;
-  MakeCluster(kRanks);
+  constexpr int kMostAttempts = 10;
   faults_.Add({.action = Fault::Action::kDelay, .method = "Watch", .delay = absl::Milliseconds(300)});
-  std::vector<std::unique_ptr<Server>> servers;
-  for (int rank = 0; rank < kRanks; ++rank) servers.push_back(Start(rank));
-  const TaskName first{"worker", 0};
-  const absl::Time give_up = absl::Now() + absl::Seconds(60);
-  for (int rank = 1; rank < kRanks; ++rank) {
-    while (servers[0]->membership().state({"worker", rank}) != Membership::State::kAlive &&
-           absl::Now() < give_up) {
-      absl::SleepFor(absl::Milliseconds(5));
+  bool has_waited = false;
+  for (int i = 0; i < kMostAttempts && !has_waited; ++i) {
+    cluster_ = ClusterSpec();
+    MakeCluster(kRanks);
+    std::vector<std::unique_ptr<Server>> servers;
+    for (int rank = 0; rank < kRanks; ++rank) servers.push_back(Start(rank));
+    const absl::Time give_up = absl::Now() + absl::Seconds(60);
+    const auto await = [&](int rank, int other, Membership::State state) {
+      const Membership& membership = servers[rank]->membership();
+      while (membership.state({"worker", other}) != state && absl::Now() < give_up) {
+        absl::SleepFor(absl::Milliseconds(5));
+      }
+      return membership.state({"worker", other}) == state;
+    };
+    for (int rank = 1; rank < kRanks; ++rank) ASSERT_TRUE(await(0, rank, Membership::State::kAlive));
+    const absl::Time begin = absl::Now();
+    servers[0]->Shutdown();
+    has_waited = absl::Now() - begin < Server::kFarewell;
+    for (int rank = 1; rank < kRanks && has_waited; ++rank) {
+      EXPECT_TRUE(await(rank, 0, Membership::State::kDone)) << rank;
     }
   }
-  servers[0]->Shutdown();
-  for (int rank = 1; rank < kRanks; ++rank) {
-    EXPECT_EQ(servers[rank]->membership().state(first), Membership::State::kDone) << rank;
-  }
+  EXPECT_TRUE(has_waited) << "it never sees that the others know";
 }
+
+// Counts the questions that a listener's handler has taken.
+class CountsQuestions final : public Transport {
+ public:
+  explicit CountsQuestions(Transport& wrapped) : wrapped_(wrapped) {}
+
+  std::atomic<int> num_taken{0};
+
+  absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
+                                                   const std::string& address) override {
+    return wrapped_.Connect(peer, address);
+  }
+  using Transport::Listen;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
+                                                   PayloadPlacement placement) override {
+    return wrapped_.Listen(
+        address,
+        [this, handler = std::move(handler)](std::shared_ptr<IncomingCall> call) {
+          const bool is_question = absl::EndsWith(call->method(), "/Form");
+          handler(std::move(call));
+          num_taken += is_question ? 1 : 0;
+        },
+        std::move(placement));
+  }
+
+ private:
+  Transport& wrapped_;
+};
 
 // One that was killed at the end and is started again while rank 0 leaves.
 TEST_P(HorovodTest, ARankThatComesWhenAllIsDoneHasNothingToDo) {
   if (GetParam()) return;  // needs faults
   MakeCluster(2);
+  CountsQuestions counts(faults_);
+  transport_ = &counts;
   const auto late = Start(1);
   auto first = Start(0);
-  faults_.Add({.action = Fault::Action::kDelay, .method = "Form", .delay = absl::Milliseconds(1)});
   Trained trained;
   std::thread asks([&] { trained = TrainRank(*late, 5, {}, -1, {.timeout = absl::Seconds(60)}); });
-  while (faults_.num_hits() == 0) absl::SleepFor(absl::Milliseconds(5));
-  absl::SleepFor(absl::Milliseconds(500));  // its question is held
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
+  while (counts.num_taken == 0 && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_EQ(counts.num_taken, 1) << "its question is held";
   first->Shutdown();
   asks.join();
   EXPECT_THAT(std::string(trained.status.message()), HasSubstr("rank 0 (worker:0) is done"));
@@ -560,12 +605,12 @@ TEST_P(HorovodTest, ALostRankIsWaitedForAsLongAsTheProgramSays) {
   OnAllRanks(kRanks, [&](int rank) {
     const auto server = Start(rank);
     const Trained trained =
-        TrainRank(*server, 1000, {}, /*leaves_at=*/rank == 1 ? 3 : -1, {.timeout = absl::Seconds(12)});
+        TrainRank(*server, 1000, {}, /*leaves_at=*/rank == 1 ? 3 : -1, {.timeout = absl::Seconds(30)});
     ends[rank] = trained.status;
     server->Shutdown(trained.status);
   });
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              ContainsRegex("rank 0 \\(worker:0\\) has waited 1[0-9]s to form the group of 3 ranks "
+              ContainsRegex("rank 0 \\(worker:0\\) has waited [1-2][0-9]s to form the group of 3 ranks "
                             "\\([0-9]+s? left\\), for rank 1 \\(worker:1\\)"));
   for (const int rank : {0, 2}) {
     EXPECT_EQ(ExitCodeFor(ends[rank]), kExitRetryable) << ends[rank];

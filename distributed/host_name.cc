@@ -32,9 +32,11 @@ bool IsLoopback(const sockaddr* address) {
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-absl::StatusOr<HostAddresses> AskSystem(const std::string& host) {
+// `flags`: AI_NUMERICHOST, so that nobody is asked; an error then says that it is no address.
+absl::StatusOr<HostAddresses> AskSystem(const std::string& host, int flags = 0) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
     const std::string message = absl::StrCat("host name '", host, "': ", gai_strerror(error));
@@ -81,6 +83,7 @@ bool IsLoopbackHost(absl::string_view host) {
 }
 
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host, absl::Duration timeout) {
+  if (absl::StatusOr<HostAddresses> address = AskSystem(host, AI_NUMERICHOST); address.ok()) return address;
   auto lookup = std::make_shared<Lookup>();
   absl::StatusOr<std::thread> thread = StartSystemThread([lookup, host] {
     absl::StatusOr<HostAddresses> result = AskSystem(host);

@@ -22,8 +22,8 @@ struct HostAddresses {
   bool is_loopback = false;            // only this machine can reach any of them
 };
 
-// Also takes addresses in the place of a name. Possible errors: NotFound (there is no such name now),
-// Unavailable (the name server has trouble, or does not answer within `timeout`).
+// Also takes addresses in the place of a name, for which nobody is waited. Possible errors: NotFound (there
+// is no such name now), Unavailable (the name server has trouble, or does not answer within `timeout`).
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host, absl::Duration timeout);
 
 // Whether the text alone says that only this machine can reach the host: "localhost", "127.0.0.1", "::1".

@@ -11,6 +11,7 @@ namespace weir {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -44,6 +45,16 @@ TEST(LookUpHost, AnUnknownNameIsNamed) {
   EXPECT_TRUE(status.code() == absl::StatusCode::kNotFound || status.code() == absl::StatusCode::kUnavailable)
       << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("host name 'no-such-host.invalid': "));
+}
+
+// Whoever has no time left hears where a numbered peer is all the same.
+TEST(LookUpHost, AnAddressNeedsNoThreadAndNoTime) {
+  const NoMoreThreads no_more;
+  for (const char* address : {"127.0.0.1", "192.0.2.7", "::1", "fd00::5"}) {
+    const absl::StatusOr<HostAddresses> found = LookUpHost(address, absl::ZeroDuration());
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_THAT(found->addresses, ElementsAre(address));
+  }
 }
 
 TEST(LookUpHost, ASystemWithoutThreadsIsAnError) {

@@ -496,9 +496,9 @@ class MultiWorkerTest : public testing::TestWithParam<bool> {
  protected:
   void MakeCluster(int size) {
     cluster_ = ClusterSpec();
-    const std::vector<int> ports = FindFreePorts(size).value();
+    ports_ = ReservedPorts::Take(size).value();
     for (int rank = 0; rank < size; ++rank) {
-      EXPECT_TRUE(cluster_.AddTask({"worker", rank}, absl::StrCat("127.0.0.1:", ports[rank])).ok());
+      EXPECT_TRUE(cluster_.AddTask({"worker", rank}, absl::StrCat("127.0.0.1:", ports_[rank])).ok());
     }
   }
 
@@ -527,6 +527,7 @@ class MultiWorkerTest : public testing::TestWithParam<bool> {
     for (std::thread& thread : threads) thread.join();
   }
 
+  ReservedPorts ports_;  // workers are started again
   ClusterSpec cluster_;
   FaultTransport faults_{MakeInprocTransport(MakeInprocNetwork())};
 };

@@ -62,7 +62,8 @@ class RevokedCertificatesTest : public testing::TestWithParam<bool> {
   }
 
   const std::string keys_ = NewTestDirectory() + "/keys";
-  const std::string address_ = absl::StrCat("127.0.0.1:", FindFreePorts(1).value()[0]);
+  const ReservedPorts ports_ = ReservedPorts::Take(1).value();
+  const std::string address_ = absl::StrCat("127.0.0.1:", ports_[0]);
   std::unique_ptr<Server> server_;
 };
 

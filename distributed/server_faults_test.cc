@@ -153,7 +153,7 @@ TEST_P(ServerTest, APieceThatNeverComesEndsTheStepAtItsDeadlineAndItsMemoryIsFre
 }
 
 TEST_P(ServerTest, TheOthersLearnWhatAWorkerHasFailedWith) {
-  lease_ = absl::Seconds(1);
+  lease_ = absl::Seconds(5);
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
   for (Server* const worker : {w0.get(), w1.get()}) {
     CounterModel model(*worker);
@@ -234,37 +234,37 @@ TEST_P(ServerTest, ARestartedPsIsNoticedAndANewSessionWorks) {
 }
 
 TEST_P(ServerTest, ALostPeerEndsTheStepThatWaitsForIt) {
-  lease_ = absl::Seconds(1);
+  lease_ = absl::Seconds(5);
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   CounterModel model(*w0);
   auto session = w0->CreateSession(model.g.graph()).value();
   ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
   if (GetParam()) return;  // a peer that is silent but connected needs faults
   faults_.Add({.action = Fault::Action::kDropRequest, .job = "ps"});
-  const absl::Time start = absl::Now();
-  const absl::Status status = session->Run({}, {model.doubled}, {}, {.timeout = absl::Seconds(60)}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 1s"));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  const absl::Status status = session->Run({}, {model.doubled}, {}, {.timeout = absl::Minutes(2)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status << ", not at its deadline";
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 5s"));
+  faults_.Clear();  // nobody waits at the end
 }
 
 // Nobody reports its loss a second time.
 TEST_P(ServerTest, AStepThatBeginsWhenAPeerIsLostEnds) {
   if (GetParam()) return;  // needs faults
-  lease_ = absl::Seconds(1);
+  lease_ = absl::Seconds(5);
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   CounterModel model(*w0);
   auto session = w0->CreateSession(model.g.graph()).value();
   ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
   ASSERT_TRUE(session->Run({}, {model.doubled}).ok());
   faults_.Add({.action = Fault::Action::kDropRequest});  // in both directions: neither hears the other
-  const absl::Time give_up = absl::Now() + absl::Seconds(30);
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
   while (w0->membership().state({"ps", 0}) != Membership::State::kLost && absl::Now() < give_up) {
     absl::SleepFor(absl::Milliseconds(5));
   }
   const absl::Status status = session->Run({}, {model.doubled}, {}, {.timeout = absl::Seconds(30)}).status();
   EXPECT_TRUE(IsRecoverable(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 1s"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 5s"));
+  faults_.Clear();
 }
 
 // Keeps some calls from being delivered. As over gRPC, a call that is given up ends a moment later, on
@@ -275,6 +275,7 @@ class Holds final : public Transport {
       : wrapped_(wrapped), methods_(std::move(methods)) {}
 
   std::atomic<bool> is_holding{false};
+  std::atomic<int> num_held{0};
 
   absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
                                                    const std::string& address) override {
@@ -310,6 +311,7 @@ class Holds final : public Transport {
     std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame request, const CallOptions& options,
                                        Done done) override {
       if (transport_.is_holding && transport_.methods_.count(std::string(method)) > 0) {
+        ++transport_.num_held;
         return std::make_shared<Held>(transport_, std::move(done));
       }
       return channel_->Call(method, std::move(request), options, std::move(done));
@@ -331,7 +333,7 @@ class Holds final : public Transport {
 // owner lives, and would wait for it until its deadline.
 TEST_P(ServerTest, AnOwnerThatWasOnlySilentHearsThatItsTensorWasGivenUp) {
   if (GetParam()) return;  // needs faults
-  lease_ = absl::Seconds(1);
+  lease_ = absl::Seconds(5);
   Holds silent(faults_, {"/weir.Worker/Join", "/weir.Worker/Watch"}),
       late(faults_, {"/weir.Worker/PushTensors"});
   const auto start = [&](int worker, Transport& transport) {
@@ -362,18 +364,22 @@ TEST_P(ServerTest, AnOwnerThatWasOnlySilentHearsThatItsTensorWasGivenUp) {
     // Too large to come with the answer.
     Tensor ones(DType::kFloat32, {1000});
     for (float& value : ones.flat<float>()) value = 1;
-    return session->Run({{input, ones}}, {sum}, {}, {.timeout = absl::Seconds(20)}).status();
+    return session->Run({{input, ones}}, {sum}, {}, {.timeout = absl::Minutes(1)}).status();
   };
   ASSERT_TRUE(run().ok());
   late.is_holding = true;
   absl::Status status;
   std::thread step([&] { status = run(); });
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
+  while (late.num_held == 0 && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_GT(late.num_held, 0) << "the tensor is not under way";
   silent.is_holding = true;  // the authority hears nothing of the owner, and says so
-  const absl::Time give_up = absl::Now() + absl::Seconds(15);
-  while (w1->membership().state({"worker", 0}) != Membership::State::kLost && absl::Now() < give_up) {
-    absl::SleepFor(absl::Milliseconds(5));
+  bool was_lost = false;     // until the authority asks it the next time
+  while (!was_lost && absl::Now() < give_up) {
+    was_lost = w1->membership().state({"worker", 0}) == Membership::State::kLost;
+    absl::SleepFor(absl::Milliseconds(1));
   }
-  EXPECT_EQ(w1->membership().state({"worker", 0}), Membership::State::kLost);
+  EXPECT_TRUE(was_lost);
   silent.is_holding = false;
   step.join();
   late.is_holding = false;
@@ -450,7 +456,7 @@ TEST_P(ServerTest, ARestoreEndsWithTheLifeOfWhoBeganIt) {
 }
 
 TEST_P(ServerTest, StepsThatComputeForLongDoNotSilenceTheTask) {
-  lease_ = absl::Milliseconds(1500);
+  lease_ = absl::Seconds(5);
   constexpr int kNumSteps = 40;  // more than a server has threads
   OpRegistry ops;
   ASSERT_TRUE(AddPassGate(ops, &options_).ok());
@@ -473,7 +479,7 @@ TEST_P(ServerTest, StepsThatComputeForLongDoNotSilenceTheTask) {
       ++num_over;
     });
   }
-  absl::SleepFor(3 * lease_);
+  absl::SleepFor(lease_ * 3 / 2);
   EXPECT_EQ(num_over, 0);
   EXPECT_EQ(w0->membership().state({"ps", 0}), Membership::State::kAlive);
   EXPECT_EQ(ps->membership().state({"worker", 0}), Membership::State::kAlive);

@@ -46,7 +46,7 @@ std::map<std::string, double> SamplesOf(const std::string& response) {
 
 TEST(ServerMetricsTest, WhatATaskDoesIsCounted) {
   ClusterSpec cluster;
-  const std::vector<int> ports = FindFreePorts(2).value();
+  const ReservedPorts ports = ReservedPorts::Take(2).value();
   ASSERT_TRUE(cluster.AddTask({"ps", 0}, absl::StrCat("127.0.0.1:", ports[0])).ok());
   ASSERT_TRUE(cluster.AddTask({"worker", 0}, absl::StrCat("127.0.0.1:", ports[1])).ok());
   ServerOptions options;
@@ -99,7 +99,7 @@ TEST(ServerMetricsTest, WhatATaskDoesIsCounted) {
 // A message that comes late puts nobody back whose life is over: nobody would take it away.
 TEST(ServerMetricsTest, WhoIsDoneIsNoSenderAnyMore) {
   ClusterSpec cluster;
-  const std::vector<int> ports = FindFreePorts(2).value();
+  const ReservedPorts ports = ReservedPorts::Take(2).value();
   ASSERT_TRUE(cluster.AddTask({"ps", 0}, absl::StrCat("127.0.0.1:", ports[0])).ok());
   ASSERT_TRUE(cluster.AddTask({"worker", 0}, absl::StrCat("127.0.0.1:", ports[1])).ok());
   ServerOptions options;

@@ -333,7 +333,8 @@ TEST(Server, AloneNeedsNoNetwork) {
 }
 
 TEST(Server, PortInUseNamesTheTask) {
-  const int port = FindFreePorts(1).value()[0];
+  const ReservedPorts ports = ReservedPorts::Take(1).value();
+  const int port = ports[0];
   const TaskConfig task =
       TaskConfig::Create(ClusterSpec::FromFlag(absl::StrCat("worker|127.0.0.1:", port)).value(),
                          {"worker", 0})

@@ -44,10 +44,10 @@ class HorovodTest : public testing::TestWithParam<bool> {
  protected:
   // Hosts are told apart by their addresses: with two of them the first half of the ranks is on one.
   void MakeCluster(int size, int num_hosts = 1) {
-    const std::vector<int> ports = FindFreePorts(size).value();
+    ports_ = ReservedPorts::Take(size).value();
     for (int rank = 0; rank < size; ++rank) {
       const int host = 1 + rank * num_hosts / size;
-      EXPECT_TRUE(cluster_.AddTask({"worker", rank}, absl::StrCat("127.0.0.", host, ":", ports[rank])).ok());
+      EXPECT_TRUE(cluster_.AddTask({"worker", rank}, absl::StrCat("127.0.0.", host, ":", ports_[rank])).ok());
     }
   }
 
@@ -55,7 +55,7 @@ class HorovodTest : public testing::TestWithParam<bool> {
     ServerOptions options;
     options.lease = absl::Seconds(20);
     options.num_threads = 1;
-    if (!GetParam()) options.transport = &faults_;
+    if (!GetParam()) options.transport = transport_;
     return Server::Start(TaskConfig::Create(cluster_, {"worker", rank}).value(), options).value();
   }
 
@@ -67,8 +67,10 @@ class HorovodTest : public testing::TestWithParam<bool> {
     for (std::thread& thread : threads) thread.join();
   }
 
+  ReservedPorts ports_;  // ranks are started late, and again
   ClusterSpec cluster_;
   FaultTransport faults_{MakeInprocTransport(MakeInprocNetwork())};
+  Transport* transport_ = &faults_;
 };
 
 }  // namespace weir

@@ -51,10 +51,9 @@ struct CounterModel {
 class ServerTest : public ::testing::TestWithParam<bool> {
  protected:
   ServerTest() : faults_(MakeInprocTransport(MakeInprocNetwork())) {
-    const std::vector<int> ports = FindFreePorts(4).value();
     for (int i = 0; i < 4; ++i) {
       const TaskName task = i == 0 ? TaskName{"ps", 0} : TaskName{"worker", i - 1};
-      EXPECT_TRUE(cluster_.AddTask(task, absl::StrCat("127.0.0.1:", ports[i])).ok());
+      EXPECT_TRUE(cluster_.AddTask(task, absl::StrCat("127.0.0.1:", ports_[i])).ok());
     }
   }
 
@@ -78,6 +77,7 @@ class ServerTest : public ::testing::TestWithParam<bool> {
 
   absl::Duration lease_ = absl::Seconds(20);
   ServerOptions options_;
+  const ReservedPorts ports_ = ReservedPorts::Take(4).value();  // tasks are started late, or never
   ClusterSpec cluster_;
   FaultTransport faults_;
   std::unique_ptr<Transport> grpc_;

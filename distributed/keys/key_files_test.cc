@@ -190,7 +190,7 @@ TEST(KeyFilesTest, WhatAFailedRunHasMadeIsRemoved) {
 TEST(KeyFilesTest, AClusterRunsWithThem) {
   const std::string keys = NewKeys();
   ClusterSpec cluster;
-  const std::vector<int> ports = FindFreePorts(2).value();
+  const ReservedPorts ports = ReservedPorts::Take(2).value();
   ASSERT_TRUE(cluster.AddTask({"ps", 0}, absl::StrCat(kHost, ":", ports[0])).ok());
   ASSERT_TRUE(cluster.AddTask({"worker", 0}, absl::StrCat(kHost, ":", ports[1])).ok());
   ServerOptions options;
@@ -276,11 +276,10 @@ TEST_F(ForeignKeysTest, TheRightCertificateWithAnotherTokenIsRefused) {
 class TaskKeysTest : public testing::Test {
  protected:
   TaskKeysTest() : keys_(NewTestDirectory() + "/keys") {
-    const std::vector<int> ports = FindFreePorts(3).value();
     std::map<TaskName, std::string> tasks;
     const TaskName names[] = {{"ps", 0}, {"worker", 0}, {"worker", 1}};
     for (int i = 0; i < 3; ++i) {
-      EXPECT_TRUE(cluster_.AddTask(names[i], absl::StrCat(kHost, ":", ports[i])).ok());
+      EXPECT_TRUE(cluster_.AddTask(names[i], absl::StrCat(kHost, ":", ports_[i])).ok());
       tasks[names[i]] = kHost;
     }
     EXPECT_TRUE(MakeKeyFiles({.directory = keys_, .hosts = {kHost}, .tasks = tasks}).ok());
@@ -312,6 +311,7 @@ class TaskKeysTest : public testing::Test {
   }
 
   const std::string keys_;
+  const ReservedPorts ports_ = ReservedPorts::Take(3).value();
   ClusterSpec cluster_;
 };
 

@@ -91,6 +91,7 @@ void Heartbeats::Ask() {
   const Incarnation held = membership_.incarnation();
   const bool has_joined = held != 0;
   if (has_joined && membership_.state(authority) == Membership::State::kDone) return;
+  if (!has_joined && num_asked_ >= kMostFirstRequests) return;
   JoinCall call;
   call.highest_known = membership_.highest_known();
   call.known_authority = membership_.incarnation_of(authority);
@@ -104,7 +105,8 @@ void Heartbeats::Ask() {
   WireWriter writer;
   EncodeJoin(call, &writer);
   PeerCallOptions options;
-  options.deadline = peers_.environment().Now() + 2 * interval_;
+  const absl::Duration least = has_joined ? absl::ZeroDuration() : kLeastPatience;
+  options.deadline = peers_.environment().Now() + std::max(2 * interval_, least);
   // It may still be starting. A call that waits for it does not say why it waits in vain: every other one
   // does.
   options.wait_for_ready = !has_joined && !std::exchange(tells_why_, !tells_why_);

@@ -60,6 +60,11 @@ class Heartbeats {
   // that moment. A few times only, for a network may be as slow as that.
   static constexpr absl::Duration kPromptAnswer = absl::Milliseconds(50);
   static constexpr int kMostLateAnswers = 3;
+  // A heartbeat is waited for two intervals, and a first request not less than this, however short the lease
+  // is: an answer that were always given up would let this task in never. Of those that are under way for
+  // longer than two intervals there are few.
+  static constexpr absl::Duration kLeastPatience = absl::Seconds(1);
+  static constexpr int kMostFirstRequests = 4;
   // Of those that were lost, how many the authority asks at once.
   static constexpr size_t kMostAsked = 8;
   // How many intervals a Watch is held.

@@ -195,7 +195,7 @@ class Watch {
 };
 
 absl::StatusOr<bool> Soak(const Flags& flags) {
-  WEIR_ASSIGN_OR_RETURN(const std::vector<int> ports, FindFreePorts(3));
+  WEIR_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Take(3));
   const std::string spec =
       absl::StrCat("ps|127.0.0.1:", ports[0], ",worker|127.0.0.1:", ports[1], ";127.0.0.1:", ports[2]);
   const Serving ps(flags.weir, spec);

@@ -7,12 +7,15 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "distributed/launch/free_ports.h"
 #include "distributed/launch/test_processes.h"
 #include "gmock/gmock.h"
@@ -90,6 +93,15 @@ class MovingAddress {
   std::thread acceptor_;
 };
 
+// Whether the stop has come to each of its threads: until then some still send heartbeats.
+bool IsStopped(pid_t pid) {
+  for (const auto& thread : std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"))) {
+    const std::string stat = ReadFile(thread.path() / "stat");
+    if (!absl::StartsWith(absl::string_view(stat).substr(stat.rfind(')') + 1), " T")) return false;
+  }
+  return true;
+}
+
 class ZombieChiefTest : public ::testing::Test {
  protected:
   ZombieChiefTest() : ports_(ReservedPorts::Take(5).value()), chief_address_(ports_[1]) {}
@@ -120,6 +132,7 @@ TEST_F(ZombieChiefTest, EndsWhenItWakesAndItsSuccessorFinishesTheJob) {
   TestProcess worker = Start("worker", 1);
   ASSERT_TRUE(Await([&] { return StepOfChief() >= 15; })) << Log();
   first.Signal(SIGSTOP);
+  ASSERT_TRUE(Await([&] { return IsStopped(first.pid()); }));
   // As a file server does with the lock of a client that is silent for long.
   ASSERT_EQ(std::remove((dir_ + "/model/.lock").c_str()), 0);
   ASSERT_EQ(std::remove((dir_ + "/worker:0.step").c_str()), 0);

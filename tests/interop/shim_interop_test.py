@@ -174,7 +174,7 @@ if __name__ == "__main__":
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(200)
     print([process.exitcode for process in processes], flush=True)
     for process in processes:
         process.kill()

@@ -64,11 +64,10 @@ class Etcd {
   explicit Etcd(std::string keys = "") : keys_(std::move(keys)) {
     static int count = 0;
     folder_ = absl::StrCat(testing::TempDir(), "/etcd_", ::getpid(), "_", count++);
-    const std::vector<int> ports = FindFreePorts(2).value();
-    address_ = absl::StrCat("127.0.0.1:", ports[0]);
+    address_ = absl::StrCat("127.0.0.1:", ports_[0]);
     const std::string scheme = keys_.empty() ? "http" : "https";
     const std::string clients = absl::StrCat(scheme, "://", address_),
-                      peers = absl::StrCat("http://127.0.0.1:", ports[1]);
+                      peers = absl::StrCat("http://127.0.0.1:", ports_[1]);
     command_ = {"etcd",
                 "--data-dir=" + folder_,
                 "--listen-client-urls=" + clients,
@@ -139,6 +138,7 @@ class Etcd {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   const std::string keys_;
+  const ReservedPorts ports_ = ReservedPorts::Take(2).value();  // it is started again
   std::string folder_, address_;
   std::vector<std::string> command_;
   std::optional<ChildProcess> process_;
@@ -172,8 +172,9 @@ TEST(AuthorityRecordTest, IsReadOrRefused) {
 }
 
 TEST(EtcdStoreTest, NobodyAnswersIsAnErrorInTime) {
+  const ReservedPorts ports = ReservedPorts::Take(1).value();
   const std::unique_ptr<AuthorityStore> store =
-      MakeEtcdStore(absl::StrCat("etcd://127.0.0.1:", FindFreePorts(1).value()[0], "/job"), {}).value();
+      MakeEtcdStore(absl::StrCat("etcd://127.0.0.1:", ports[0], "/job"), {}).value();
   const absl::Status status = Etcd::Read(*store, absl::Seconds(5)).status();
   EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("etcd at 127.0.0.1:"));
@@ -194,7 +195,7 @@ TEST(EtcdStoreTest, AServerEndsWhileItsStoreIsSilent) {
   options.num_threads = 1;
   options.authority_store = absl::StrCat("etcd://127.0.0.1:", ntohs(address.sin_port), "/job");
   ClusterSpec cluster;
-  const std::vector<int> ports = FindFreePorts(2).value();
+  const ReservedPorts ports = ReservedPorts::Take(2).value();
   ASSERT_TRUE(cluster.AddTask(kPs0, absl::StrCat("127.0.0.1:", ports[0])).ok());
   ASSERT_TRUE(cluster.AddTask(kWorker, absl::StrCat("127.0.0.1:", ports[1])).ok());
   for (int i = 0; i < 20; ++i) {
@@ -341,7 +342,7 @@ TEST(EtcdStoreTest, AServerThatOwesAnAnswerIsNotAskedTheNextQuestion) {
 TEST(EtcdStoreTest, AnAuthorityKeepsItsOfficeWhenTwoOfFiveServersFallSilent) {
   ServersOfOneEtcd servers(5);
   ClusterSpec cluster;
-  const std::vector<int> ports = FindFreePorts(2).value();
+  const ReservedPorts ports = ReservedPorts::Take(2).value();
   ASSERT_TRUE(cluster.AddTask(kPs0, absl::StrCat("127.0.0.1:", ports[0])).ok());
   ASSERT_TRUE(cluster.AddTask(kWorker, absl::StrCat("127.0.0.1:", ports[1])).ok());
   ServerOptions options;
@@ -394,9 +395,9 @@ TEST_F(EtcdTest, ReplacesWhatNobodyElseHasReplaced) {
   EXPECT_EQ(Etcd::Read(*one).value().revision, replaced.revision);
   EXPECT_EQ(Etcd::Read(*MakeEtcdStore(etcd.url("another"), {}).value()).value().revision, 0);
   // The first address is of nobody.
-  const int free = FindFreePorts(1).value()[0];
+  const ReservedPorts free = ReservedPorts::Take(1).value();
   const auto two =
-      MakeEtcdStore(absl::StrCat("etcd://127.0.0.1:", free, ",", etcd.address(), "/job"), {}).value();
+      MakeEtcdStore(absl::StrCat("etcd://127.0.0.1:", free[0], ",", etcd.address(), "/job"), {}).value();
   EXPECT_TRUE(Eventually([&] { return Etcd::Read(*two, absl::Seconds(2)).ok(); }));
 }
 
@@ -497,7 +498,7 @@ TEST_F(EtcdTest, AServerWhoseAuthorityLeavesElectsAnother) {
   Etcd etcd;
   ASSERT_TRUE(etcd.Start().ok());
   ClusterSpec cluster;
-  const std::vector<int> ports = FindFreePorts(3).value();
+  const ReservedPorts ports = ReservedPorts::Take(3).value();
   const std::vector<TaskName> tasks = {kPs0, kPs1, kWorker};
   for (size_t i = 0; i < tasks.size(); ++i) {
     ASSERT_TRUE(cluster.AddTask(tasks[i], absl::StrCat("127.0.0.1:", ports[i])).ok());
@@ -539,7 +540,7 @@ TEST_F(EtcdTest, ServersElectAnAuthorityInAnEtcdThatHasLostItsData) {
   Etcd etcd;
   ASSERT_TRUE(etcd.Start().ok());
   ClusterSpec cluster;
-  const std::vector<int> ports = FindFreePorts(2).value();
+  const ReservedPorts ports = ReservedPorts::Take(2).value();
   ASSERT_TRUE(cluster.AddTask(kPs0, absl::StrCat("127.0.0.1:", ports[0])).ok());
   ASSERT_TRUE(cluster.AddTask(kWorker, absl::StrCat("127.0.0.1:", ports[1])).ok());
   ServerOptions options;

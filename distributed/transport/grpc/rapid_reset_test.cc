@@ -88,7 +88,7 @@ struct Flood {
 // whose resets were seen are closed, it has 3 GB with 24 connections, and more on a busy machine.
 TEST(RapidResetTest, AnAdmittedClientThatResetsAllItsStreamsHarmsNobody) {
   // All of them before this process has threads of gRPC.
-  const std::vector<int> ports = FindFreePorts(2).value();
+  const ReservedPorts ports = ReservedPorts::Take(2).value();
   const auto without_requests = std::make_unique<Flood>(ports[0], false);
   const auto with_requests = std::make_unique<Flood>(ports[1], true);
   const auto transport = MakeGrpcTransport(WithToken()).value();

@@ -228,13 +228,15 @@ inline SocketTransportOptions OnlyTcp(SocketTransportOptions options = {}) {
 // A listener with one kind of socket.
 class SocketFixture {
  protected:
-  explicit SocketFixture(bool is_tcp) : is_tcp_(is_tcp) {}
+  // Clients that say nothing are sent away after `hello_timeout`; others have it on a busy machine too.
+  explicit SocketFixture(bool is_tcp, absl::Duration hello_timeout = absl::Seconds(20))
+      : is_tcp_(is_tcp), hello_timeout_(hello_timeout) {}
 
   SocketTransportOptions Options() {
     SocketTransportOptions options{
         .on_refused = [this](Refusal, absl::string_view, absl::string_view) { ++num_refused_; },
         .max_message_bytes = 1 << 20,
-        .hello_timeout = absl::Milliseconds(300),
+        .hello_timeout = hello_timeout_,
         .retry_delay = absl::Milliseconds(1)};
     return is_tcp_ ? OnlyTcp(options) : options;
   }
@@ -260,6 +262,7 @@ class SocketFixture {
   }
 
   const bool is_tcp_;
+  const absl::Duration hello_timeout_;
   std::atomic<int> num_calls_{0};
   std::atomic<int> num_refused_{0};
   std::atomic<int> num_placed_{0};
@@ -280,7 +283,8 @@ class SocketFixture {
 // What holds for both kinds; whether it is TCP.
 class SocketTransportTest : public SocketFixture, public ::testing::TestWithParam<bool> {
  protected:
-  SocketTransportTest() : SocketFixture(GetParam()) {}
+  explicit SocketTransportTest(absl::Duration hello_timeout = absl::Seconds(20))
+      : SocketFixture(GetParam(), hello_timeout) {}
 };
 
 // What is peculiar to one kind.

@@ -2,9 +2,9 @@
 // elements come.
 #include "kernels/cpu/data_flow/queue.h"
 
+#include <atomic>
 #include <thread>
 
-#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
@@ -59,14 +59,21 @@ TEST_F(QueueTest, ABatchByPriorityThatIsLargerThanTheCapacityTakesWhatIsThereWhe
 
 // It held the lock of the queue until all were in.
 TEST_F(QueueTest, AnEnqueueOfVeryManyElementsIsCancelledBetweenThem) {
+  const std::unique_ptr<Device> device =
+      MakeCpuDevice("localhost", 0, 0, pool_, /*memory_limit=*/1'000'000'000'000);
   const RefPtr<Queue> queue =
       *Queue::Create({.kind = "FIFOQueue", .name = "q", .types = {DType::kInt32}, .shapes = {}});
-  std::thread cancelling([this] {
-    absl::SleepFor(absl::Milliseconds(20));
+  const Queue::Caller caller{cancellation_, device->host_allocator(), pool_};
+  std::atomic<bool> looks{false};
+  // The queue is locked: that elements are in it is seen from the room that they take.
+  std::thread cancelling([&] {
+    looks = true;
+    while (device->host_allocator().num_bytes_in_use() == 0) std::this_thread::yield();
     cancellation_.Cancel(absl::CancelledError("enough"));
   });
+  while (!looks) std::this_thread::yield();
   absl::Status status;
-  queue->EnqueueMany(caller_, {Tensor(DType::kInt32, Shape({5'000'000, 0}))},
+  queue->EnqueueMany(caller, {Tensor(DType::kInt32, Shape({5'000'000, 0}))},
                      [&](const absl::StatusOr<std::vector<Tensor>>& result) { status = result.status(); });
   cancelling.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;

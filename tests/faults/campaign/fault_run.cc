@@ -8,9 +8,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "tests/faults/campaign/cluster.h"
 #include "tests/faults/campaign/verdict.h"
@@ -89,6 +94,41 @@ double Slowness() {
   return absl::FDivDuration(absl::Now() - start, kWork);
 }
 
+// Sleeps as long as it lives, and notes when it was not woken in time.
+class LightSleeper {
+ public:
+  ~LightSleeper() {
+    {
+      absl::MutexLock lock(&mutex_);
+      is_over_ = true;
+    }
+    thread_.join();
+  }
+  std::vector<Standstill> standstills() {
+    absl::MutexLock lock(&mutex_);
+    return standstills_;
+  }
+
+ private:
+  static constexpr absl::Duration kSleep = absl::Milliseconds(50);
+  static constexpr absl::Duration kLate = absl::Milliseconds(100);
+
+  void Sleep() {
+    for (absl::Time begin = absl::Now();;) {
+      absl::SleepFor(kSleep);
+      const absl::Time due = std::exchange(begin, absl::Now()) + kSleep;
+      absl::MutexLock lock(&mutex_);
+      if (begin - due > kLate) standstills_.push_back({due, begin});
+      if (is_over_) return;
+    }
+  }
+
+  absl::Mutex mutex_;
+  bool is_over_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Standstill> standstills_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_{[this] { Sleep(); }};
+};
+
 // The same at the pace of this machine: leases do not end because processes wait for a processor, and outages
 // that are longer than a lease stay so.
 Plan AtThePaceOfNow(Plan plan) {
@@ -121,6 +161,7 @@ class FaultRun {
     if (plan_.family == Family::kNetwork) TroubleLinks();
     if (plan_.family == Family::kMachine) TroubleMachine();
     history_.ended_in_time = Await([&] { return cluster_.AllHaveEnded(); });
+    history_.standstills = sleeper_.standstills();
     Outcome outcome;
     outcome.time = absl::Now() - begin_;
     const bool has_bits = plan_.mode == Mode::kSync || plan_.mode == Mode::kReplicas;
@@ -360,6 +401,7 @@ class FaultRun {
   const absl::Time begin_;
   const absl::Time deadline_;
   History history_;
+  LightSleeper sleeper_;
   pid_t frozen_pid_ = -1;
   std::string setup_error_;
 };

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kExitSuperseded = 5;
 constexpr int kExitRetryable = 160;
-// Between two signs of life of a job that waits: ten seconds, and a loaded machine's delay.
+// Between two signs of life of a job that waits: ten seconds, and a delay.
 constexpr absl::Duration kLongestSilence = absl::Seconds(15);
 
 class Judgement {
@@ -153,7 +153,7 @@ class Judgement {
     std::sort(signs.begin(), signs.end());
     for (size_t i = 1; i < signs.size() && signs[i] <= end; ++i) {
       const absl::Duration silence = signs[i] - signs[i - 1];
-      if (silence <= kLongestSilence) continue;
+      if (silence <= plan_.slowness * kLongestSilence) continue;
       Complain("silence", absl::StrCat("for ", absl::FormatDuration(silence), ", from ",
                                        absl::FormatDuration(signs[i - 1] - signs[0]), " on"));
     }
@@ -265,7 +265,8 @@ class Judgement {
         for (const std::string& task : cluster_.tasks()) {
           if (!absl::StrContains(line.text, absl::StrCat(" ", task, " was lost"))) continue;
           const bool is_hurt = task == plan_.victim || plan_.role == Role::kLauncher || task == plan_.frozen;
-          if (!is_hurt && EndedInOrder(task, line.time) && seen.insert(task).second) {
+          if (!is_hurt && EndedInOrder(task, line.time) && !MayHaveSlept(line.time) &&
+              seen.insert(task).second) {
             Complain("naming", absl::StrCat(process.task, " says: ", line.text));
           }
         }
@@ -283,6 +284,14 @@ class Judgement {
         Complain("naming", absl::StrCat(process.task, " ended and did not name ", plan_.victim, ": ", last));
       }
     }
+  }
+
+  // Whether a task that is lost at that time may have had no processor for so long that its heartbeats are
+  // missing, which are a fifth of a lease apart.
+  bool MayHaveSlept(absl::Time lost) const {
+    return std::any_of(history_.standstills.begin(), history_.standstills.end(), [&](const Standstill& one) {
+      return one.end - one.begin > plan_.lease / 4 && one.begin < lost && one.end > lost - 2 * plan_.lease;
+    });
   }
 
   // False when it had failed before, so that others lost it for a reason.

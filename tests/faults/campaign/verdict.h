@@ -11,6 +11,11 @@
 
 namespace weir {
 
+// A time in which a thread that only sleeps was not given a processor.
+struct Standstill {
+  absl::Time begin, end;
+};
+
 // What was seen while it happened.
 struct History {
   absl::Time fault;              // the first
@@ -20,6 +25,7 @@ struct History {
   bool was_hit = false;
   bool victim_is_gone_for_good = false;
   std::vector<pid_t> pids;  // of all tasks that a launcher has started
+  std::vector<Standstill> standstills;
 };
 
 std::vector<std::string> Judge(const Plan& plan, const History& history, Cluster& cluster,
