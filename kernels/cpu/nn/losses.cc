@@ -25,14 +25,21 @@ absl::StatusOr<Tensor> BroadcastColumns(KernelContext& context, const Tensor& ma
   return wide;
 }
 
+// A vector is the only row of a matrix.
+Tensor AsMatrix(const Tensor& tensor) {
+  return tensor.shape().rank() == 2 ? tensor : tensor.WithShape({1, tensor.num_elements()});
+}
+
 absl::StatusOr<Shape> BroadcastMatrices(const Tensor& features, const Tensor& labels) {
   const Shape& a = features.shape();
   const Shape& b = labels.shape();
-  bool fits = a.rank() == 2 && b.rank() == 2;
+  bool fits = std::max(a.rank(), b.rank()) == 2;
   Dims dims(2);
-  for (int i = 0; fits && i < 2; ++i) {
-    fits = a.dim(i) == b.dim(i) || a.dim(i) == 1 || b.dim(i) == 1;
-    dims[i] = a.dim(i) == 1 ? b.dim(i) : a.dim(i);
+  for (int i = 1; fits && i <= 2; ++i) {  // from the last dimension
+    const int64_t of_a = i <= a.rank() ? a.dim(a.rank() - i) : 1,
+                  of_b = i <= b.rank() ? b.dim(b.rank() - i) : 1;
+    fits = of_a == of_b || of_a == 1 || of_b == 1;
+    dims[2 - i] = of_a == 1 ? of_b : of_a;
   }
   if (!fits) return ShapesDiffer("logits and labels must be matrices of one shape: logits", a, "labels", b);
   return Shape::FromDims(dims);
@@ -47,8 +54,8 @@ absl::Status ComputeCrossEntropy(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(Tensor * backprop, same_shapes ? context.ForwardOrAllocateOutput({0}, 1, shape)
                                                        : context.AllocateOutput(1, shape));
   const int64_t columns = shape.dim(1);
-  WEIR_ASSIGN_OR_RETURN(const Tensor wide_logits, Widen(context, context.input(0)));
-  WEIR_ASSIGN_OR_RETURN(const Tensor wide_labels, Widen(context, context.input(1)));
+  WEIR_ASSIGN_OR_RETURN(const Tensor wide_logits, Widen(context, AsMatrix(context.input(0))));
+  WEIR_ASSIGN_OR_RETURN(const Tensor wide_labels, Widen(context, AsMatrix(context.input(1))));
   WEIR_ASSIGN_OR_RETURN(const Tensor logits, BroadcastColumns<Wide>(context, wide_logits, columns));
   WEIR_ASSIGN_OR_RETURN(const Tensor labels, BroadcastColumns<Wide>(context, wide_labels, columns));
   WEIR_ASSIGN_OR_RETURN(Tensor wide_loss, WideOutput(context, *loss));

@@ -25,16 +25,12 @@ class ScalarSummaries final : public Kernel {
           "tags is ", tags.shape().ToString(), " but values is ", values.shape().ToString(),
           tags.num_elements() == 1 ? absl::StrCat(" (tag '", tags.scalar<std::string>(), "')") : ""));
     }
-    std::vector<std::string> summaries;
+    std::string summaries;  // one message after another is a message with the values of all; tags may repeat
     for (int64_t i = 0; i < tags.num_elements(); ++i) {
-      summaries.push_back(
-          ScalarSummary(tags.flat<std::string>()[i], static_cast<float>(values.flat<T>()[i])));
+      absl::StrAppend(&summaries,
+                      ScalarSummary(tags.flat<std::string>()[i], static_cast<float>(values.flat<T>()[i])));
     }
-    if (summaries.size() != 1) {
-      WEIR_ASSIGN_OR_RETURN(std::string merged, MergeSummaries(summaries));
-      summaries = {std::move(merged)};
-    }
-    context.set_output(0, Tensor::Scalar(std::move(summaries[0])));
+    context.set_output(0, Tensor::Scalar(std::move(summaries)));
     return absl::OkStatus();
   }
 };
