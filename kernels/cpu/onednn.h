@@ -5,13 +5,17 @@
 // SingleThreadedOneDnn, so that the device's pool alone decides how many cores are at work.
 #pragma once
 
+#include <csignal>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "dnnl.hpp"
 
 namespace weir {
 
-// While it lives, oneDNN calls of this thread (creation of primitives too) use this thread only.
+// While it lives, oneDNN calls of this thread (creation of primitives too) use this thread only, and signals
+// do not interrupt them: some of oneDNN's kernels keep their stack in a small block of the heap, and the
+// frame of a signal handler would be written over what lies before it.
 class SingleThreadedOneDnn {
  public:
   SingleThreadedOneDnn();
@@ -21,6 +25,7 @@ class SingleThreadedOneDnn {
 
  private:
   const int max_threads_before_;
+  sigset_t signals_before_;
 };
 
 // The host's engine and the calling thread's stream, made at first use.
