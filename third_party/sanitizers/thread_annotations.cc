@@ -232,6 +232,7 @@ const char* __tsan_default_suppressions() {
          "race:libgrpc++.so\n"
          "race:libgrpc.so\n"
          "race:grpc::Channel\n"
+         "race:weir::GrpcChannel::~GrpcChannel\n"  // of the grpc::Channel, which contexts of calls hold, too
          "race:grpc_event_engine\n"
          "race:absl::*::Status::Unref\n"
          "race:absl::*::status_internal\n"
