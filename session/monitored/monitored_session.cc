@@ -261,11 +261,12 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
     const absl::Status cause = current()->coordinator().status();
     if (!cause.ok() && (absl::IsOutOfRange(status) || IsRecoverable(cause))) status = cause;
     if (absl::IsOutOfRange(status)) {
+      const bool are_threads_stopped = current()->coordinator().should_stop();
       RequestStop();
       is_ending_ = true;  // what follows, as Horovod's Join, waits for lost peers as Close does
       const absl::Status ended = EndCall(call, /*is_done=*/false);
       if (!ended.ok() && !IsRecoverable(ended)) return failure_ = ended;
-      return sigterm_stopped_it_ ? CausedBySigterm(status) : status;
+      return sigterm_stopped_it_ ? EndTerminated(status, are_threads_stopped) : status;
     }
     if (!IsRecoverable(status)) return failure_ = status;
     if (IsRefusedByRestore(status)) {
@@ -334,6 +335,15 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
   return failure_ = status;
 }
 
+absl::Status MonitoredSession::EndTerminated(absl::Status end, bool are_threads_stopped) {
+  have_hooks_ended_ = true;
+  if (failure_ = EndHooksAndRecover(); !failure_.ok()) return failure_;
+  if (are_threads_stopped) {
+    end = absl::OutOfRangeError("stopped by SIGTERM before the step under way was done");
+  }
+  return CausedBySigterm(std::move(end));
+}
+
 void MonitoredSession::SaveOwnVariables() {
   const bool owns = std::any_of(options_.hooks.begin(), options_.hooks.end(),
                                 [](const HookPtr& hook) { return hook->OwnsVariables(); });
@@ -387,7 +397,7 @@ absl::Status MonitoredSession::Close() {
   // As in TensorFlow: after a thread has failed the hooks end and the model is saved, after a step it is not.
   if (failure_.ok() && over_.ok()) {
     failure_ = FailureOfThreads(*current());
-    failure_.Update(EndHooksAndRecover());
+    if (!have_hooks_ended_) failure_.Update(EndHooksAndRecover());
   }
   if (const std::shared_ptr<CoordinatedSession> session = current()) {
     session->Close().IgnoreError();

@@ -72,9 +72,10 @@ class MonitoredSession {
   void RequestStop();
 
   // One step with the hooks around it. OutOfRange (the input is exhausted, or a stop has ended what brings
-  // it, or variables were lost and the chief is done: then the exit code is 0) also requests a stop; after
-  // SIGTERM its exit code is 143. Aborted: this process must be started again, for others have done the call
-  // and it cannot leave it out (Hook::HasDoneLostCall). FailedPrecondition after a hook has requested a stop.
+  // it, or variables were lost and the chief is done: then the exit code is 0) also requests a stop. After
+  // SIGTERM its exit code is 143, and the hooks' End has been called, which saves, for a program that returns
+  // it without Close. Aborted: this process must be started again, for others have done the call and it
+  // cannot leave it out (Hook::HasDoneLostCall). FailedPrecondition after a hook has requested a stop.
   // DeadlineExceeded: a peer, or the end of a restore, was waited for in vain. An error that cannot be
   // recovered from is returned again by every later call.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
@@ -155,6 +156,9 @@ class MonitoredSession {
   void NoteLoss(const absl::Status& reason, int restores_before);
   absl::Status RecoverWhile(bool may_recover, absl::FunctionRef<absl::Status()> end);
   absl::Status RecoverAtTheEnd(const absl::Status& reason);
+  // After SIGTERM, when a step has ended as at the end of the input, `end`: because threads that were stopped
+  // brought nothing any more, or by itself. Ends the hooks, as many programs return this without Close.
+  absl::Status EndTerminated(absl::Status end, bool are_threads_stopped);
   // After SIGTERM, although a peer was lost, if this process has all of them.
   void SaveOwnVariables();
   // What a thread has failed with: if that costs only this session, and if it ends training.
@@ -175,6 +179,7 @@ class MonitoredSession {
   std::atomic<bool> sigterm_stopped_it_{false};
   bool hook_requested_stop_ = false;
   bool is_closed_ = false;
+  bool have_hooks_ended_ = false;             // before Close
   std::atomic<bool> is_ending_{false};        // Close has begun, or the input has come to its end
   std::atomic<bool> is_at_end_{false};        // a hook says that the variables are those of the last step
   std::shared_ptr<CoordinatedSession> lost_;  // the one before, while there is none

@@ -34,7 +34,8 @@ constexpr char kHangs[] = "hang";             // does not come to an end once SI
 constexpr char kTwice[] = "train_twice";      // begins a second session after the first was stopped
 constexpr char kHangsLater[] = "hang_later";  // the same, and the second does not come to an end
 
-constexpr char kWaits[] = "wait_for_input";  // its step waits for input that never comes
+constexpr char kWaits[] = "wait_for_input";  // its third step waits for input that never comes
+constexpr char kReturns[] = "return_error";  // the same, and it takes the end of that step for an error
 // A peer is lost in its tenth step, after SIGTERM; its own variables are whole then, or have a part of that
 // step.
 constexpr char kLoses[] = "lose";
@@ -84,16 +85,26 @@ class LosesAPeer final : public Hook {
   int num_steps_ = 0;
 };
 
-class SaysThatAStepBegins final : public Hook {
+class SaysThatTheThirdStepBegins final : public Hook {
  public:
+  explicit SaysThatTheThirdStepBegins(int* num_ends) : num_ends_(num_ends) {}
+
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
-    SayReady();
+    if (++num_steps_ == 3) SayReady();
     return RunArgs();
   }
+  absl::Status End(Session&) override {
+    ++*num_ends_;
+    return absl::OkStatus();
+  }
+
+ private:
+  int* const num_ends_;
+  int num_steps_ = 0;
 };
 
 // A queue runner waits for what it could put into the queue.
-int RunProgramThatWaits(const std::string& directory) {
+int RunProgramThatWaits(const std::string& what, const std::string& directory) {
   TestProgram program;
   GraphBuilder& g = program.g;
   const auto make_queue = [&g](const std::string& name) {
@@ -108,21 +119,26 @@ int RunProgramThatWaits(const std::string& directory) {
       {.enqueues = {g.AddNode("QueueEnqueueV2", {queue, std::vector<Output>{take(input)}})},
        .close = g.AddNode("QueueCloseV2", {queue}),
        .cancel = g.AddNode("QueueCloseV2", {queue}, {{"cancel_pending_enqueues", true}})});
+  int num_ends = 0;
   auto session = program.Start({.checkpoint_dir = directory,
-                                .hooks = {std::make_shared<SaysThatAStepBegins>()},
+                                .hooks = {std::make_shared<SaysThatTheThirdStepBegins>(&num_ends)},
                                 .scaffold = scaffold,
                                 .stop_grace_period = absl::Milliseconds(1),
                                 .step_grace_period = absl::Milliseconds(1)});
   if (!session.ok()) return 99;
+  for (int i = 0; i < 2; ++i) {
+    if (!(*session)->Run({}, {}, {program.train}).ok()) return 99;
+  }
   const absl::Status status = (*session)->Run({}, {taken}).status();
   if (!absl::IsOutOfRange(status) || !(*session)->should_stop()) return 98;
-  // What a program returns that takes this for an error.
-  if (ExitCodeFor(status) != kExitTerminated) return 97;
-  return ExitCodeFor((*session)->Close());
+  if (status.message() != "stopped by SIGTERM before the step under way was done") return 97;
+  if (what == kReturns) return ExitCodeFor(status);
+  const absl::Status closed = (*session)->Close();
+  return num_ends == 1 ? ExitCodeFor(closed) : 96;
 }
 
 int RunProgram(const std::string& what, const std::string& directory) {
-  if (what == kWaits) return RunProgramThatWaits(directory);
+  if (what == kWaits || what == kReturns) return RunProgramThatWaits(what, directory);
   TestProgram program;
   TrainingSessionOptions options = {.checkpoint_dir = directory};
   if (what == kLoses || what == kLosesTorn) {
@@ -231,13 +247,18 @@ TEST(TerminationTest, VariablesAreSavedWithoutTheLostPeerWhenTheyAreWhole) {
   }
 }
 
-TEST(TerminationTest, AStepThatWaitsForInputEnds) {
-  const std::string directory = EmptyDirectory("waits");
-  Child child(kWaits, directory);
-  child.AwaitReady();
-  child.Signal();
-  child.ExpectTerminated();
-  EXPECT_TRUE(PosixFileSystem().Exists(directory + "/checkpoint"));
+TEST(TerminationTest, AStepThatWaitsForInputEndsAndTheStepsBeforeItAreSaved) {
+  for (const char* const what : {kWaits, kReturns}) {
+    const std::string directory = EmptyDirectory(what);
+    Child child(what, directory);
+    child.AwaitReady();
+    child.Signal();
+    child.ExpectTerminated();
+    TestProgram next;
+    auto session = next.Start({.checkpoint_dir = directory});
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->GlobalStep().value(), 2) << what;
+  }
 }
 
 TEST(TerminationTest, TheSignalKillsWhoOptsOut) {

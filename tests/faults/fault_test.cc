@@ -390,6 +390,22 @@ TEST_F(SyncFaultTest, ReplicasThatAreToldToStopSaveTheLastStep) {
   EXPECT_GE(NewestCheckpoint(), Step("worker:0")) << Log();
 }
 
+// Their step waits for one that is silent, and ends without it.
+TEST_F(SyncFaultTest, ReplicasThatAreToldToStopWhileOneIsSilentSaveTheLastStep) {
+  LaunchSync({"--stop_grace=60"}, {"--on_loss=wait", "--lease_seconds=60"});
+  ASSERT_TRUE(AwaitStep("worker:0", 13)) << Log();
+  const int chief = Pid("worker:0");
+  ASSERT_TRUE(SendSignal(Pid("worker:2"), SIGSTOP));
+  launcher_.Signal(SIGTERM);
+  EXPECT_TRUE(AwaitDeath(chief)) << Log();
+  const int last_step = Step("worker:0");
+  ASSERT_TRUE(SendSignal(Pid("worker:2"), SIGCONT));
+  EXPECT_EQ(AwaitEnd(), 143) << Log();
+  EXPECT_GT(NewestCheckpoint(), last_step) << Log();
+  EXPECT_THAT(Log(), HasSubstr("stopped by SIGTERM before the step under way was done"));
+  EXPECT_THAT(Log(), Not(HasSubstr("waits no more")));
+}
+
 // It is declared lost, and the others wait for it to come back.
 TEST_F(SyncFaultTest, AReplicaThatIsStoppedForLongChangesNoBit) {
   num_ps_ = 0;
