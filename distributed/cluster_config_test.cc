@@ -1,8 +1,10 @@
 // ClusterSpec, TaskName and TaskConfig: every form they accept and every way a user gets them wrong.
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/cluster_spec.h"
@@ -230,6 +232,23 @@ TEST(TaskConfig, MalformedTfConfig) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.text;
     EXPECT_THAT(ErrorOf(status), HasSubstr(c.error)) << c.text;
   }
+  // What a terminal obeys, and what ends a C string, is shown and not sent.
+  for (const auto& [name, shown] : std::vector<std::pair<std::string, std::string>>{
+           {"\\u0000", "\\x00"}, {"\\u001b[2J", "\\x1b[2J"}, {"\\n", "\\n"}, {"\\u007f", "\\x7f"}}) {
+    const std::string task = R"("task": {"type": "worker", "index": 0}})";
+    for (const std::string& text :
+         {R"({"cluster": {"worker": ["h)" + name + R"(:1"]}, )" + task,
+          R"({"cluster": {"worker": ["h:)" + name + R"("]}, )" + task,
+          R"({"cluster": {"worker": ["h)" + name + R"("]}, )" + task,
+          R"({"cluster": {"w)" + name + R"(": ["h:1"]}, )" + task,
+          R"({"cluster": {"worker": {")" + name + R"(": "h:1"}}, )" + task,
+          R"({"cluster": {"worker": ["h:1"]}, "task": {"type": ")" + name + R"(", "index": 0}})",
+          R"({"task": {"type": ")" + name + R"(", "index": 0}})"}) {
+      const std::string error = ErrorOf(TaskConfig::FromTfConfig(text).status());
+      EXPECT_THAT(error, HasSubstr(shown)) << text;
+      EXPECT_TRUE(std::none_of(error.begin(), error.end(), absl::ascii_iscntrl)) << text;
+    }
+  }
   const std::string deep(100'000, '[');
   EXPECT_FALSE(TaskConfig::FromTfConfig(deep).ok());
 }
@@ -337,6 +356,12 @@ TEST(TaskConfig, MalformedFlags) {
        "--num_ps is for processes that a scheduler started"},
   };
   for (const Case& c : cases) EXPECT_THAT(ErrorOf(FromArgs(c.args).status()), HasSubstr(c.error));
+}
+
+TEST(TaskConfigFromCommandLine, HelpHasItsFlags) {
+  for (const char* flag : {"--job_name", "--task_index", "--ps_hosts", "--worker_hosts", "--num_ps"}) {
+    EXPECT_THAT(TaskFlagsHelp(), HasSubstr(absl::StrCat("\n  ", flag, "="))) << flag;
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "distributed/json.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -20,6 +21,9 @@ constexpr int kMaxTaskIndex = 1'000'000;
 // (environment/host_list.h).
 constexpr size_t kMaxTasks = 10'000;
 
+// A spec comes from schedulers and peers, and its errors go to terminals.
+absl::Status Invalid(absl::string_view message) { return absl::InvalidArgumentError(PrintableText(message)); }
+
 bool IsJobName(absl::string_view name) {
   if (name.empty() || !absl::ascii_isalpha(name[0])) return false;
   return std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
@@ -27,14 +31,14 @@ bool IsJobName(absl::string_view name) {
 
 absl::Status CheckJobName(absl::string_view job) {
   if (IsJobName(job)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "cluster spec: '", job, "' is no job name (a letter, then letters, digits and underscores)"));
+  return Invalid(absl::StrCat("cluster spec: '", job,
+                              "' is no job name (a letter, then letters, digits and underscores)"));
 }
 
 absl::StatusOr<int> ParseTaskIndex(absl::string_view job, absl::string_view text) {
   int index = 0;
   if (absl::SimpleAtoi(text, &index) && index >= 0) return index;
-  return absl::InvalidArgumentError(
+  return Invalid(
       absl::StrCat("cluster spec: job '", job, "': '", text, "' is no task index (a number from 0 on)"));
 }
 
@@ -50,12 +54,11 @@ absl::Status AddFlagTask(absl::string_view job, int position, absl::string_view 
 absl::Status AddFlagJob(absl::string_view text, ClusterSpec* spec) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '|');
   if (parts.size() != 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cluster spec: '", text, "' is not of the form JOB|HOST:PORT;HOST:PORT"));
+    return Invalid(absl::StrCat("cluster spec: '", text, "' is not of the form JOB|HOST:PORT;HOST:PORT"));
   }
   WEIR_RETURN_IF_ERROR(CheckJobName(parts[0]));
   if (spec->HasJob(parts[0])) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster spec: job '", parts[0], "' is given twice"));
+    return Invalid(absl::StrCat("cluster spec: job '", parts[0], "' is given twice"));
   }
   int position = 0;
   for (absl::string_view address : absl::StrSplit(parts[1], ';')) {
@@ -66,9 +69,9 @@ absl::Status AddFlagJob(absl::string_view text, ClusterSpec* spec) {
 
 absl::StatusOr<std::string> AddressOf(const TaskName& task, const Json& value) {
   if (value.is_string()) return value.get<std::string>();
-  return absl::InvalidArgumentError(absl::StrCat("cluster spec: ", task.ToString(),
-                                                 ": the address must be a string 'host:port', found ",
-                                                 value.type_name(), " ", Excerpt(value)));
+  return Invalid(absl::StrCat("cluster spec: ", task.ToString(),
+                              ": the address must be a string 'host:port', found ", value.type_name(), " ",
+                              Excerpt(value)));
 }
 
 absl::Status AddJsonTask(const TaskName& task, const Json& value, ClusterSpec* spec) {
@@ -90,7 +93,7 @@ absl::Status AddJsonJob(const std::string& job, const Json& value, ClusterSpec* 
     }
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
+  return Invalid(absl::StrCat(
       "cluster spec: job '", job, "' must be a list of addresses or an object {index: address}, found ",
       value.type_name(), " ", Excerpt(value),
       value.is_string() ? absl::StrCat(": a list of one is [", Excerpt(value), "]") : std::string()));
@@ -107,7 +110,7 @@ bool NamesFreePort(absl::string_view address) { return absl::EndsWith(address, "
 absl::StatusOr<HostPort> HostPort::Parse(absl::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == absl::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("address '", text, "' has no port (expected host:port)"));
+    return Invalid(absl::StrCat("address '", text, "' has no port (expected host:port)"));
   }
   absl::string_view host = text.substr(0, colon);
   const absl::string_view port_text = text.substr(colon + 1);
@@ -115,19 +118,18 @@ absl::StatusOr<HostPort> HostPort::Parse(absl::string_view text) {
   const bool all_digits =
       !port_text.empty() && std::all_of(port_text.begin(), port_text.end(), absl::ascii_isdigit);
   if (!all_digits || !absl::SimpleAtoi(port_text, &result.port) || result.port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("address '", text, "': '", port_text, "' is no port (0 to 65535)"));
+    return Invalid(absl::StrCat("address '", text, "': '", port_text, "' is no port (0 to 65535)"));
   }
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (absl::StrContains(host, ':')) {
-    return absl::InvalidArgumentError(
+    return Invalid(
         absl::StrCat("address '", text, "': an IPv6 host needs brackets, [", host, "]:", port_text));
   }
-  if (host.empty()) return absl::InvalidArgumentError(absl::StrCat("address '", text, "' has no host"));
+  if (host.empty()) return Invalid(absl::StrCat("address '", text, "' has no host"));
   for (const char c : host) {
     if (!absl::ascii_isalnum(c) && c != '.' && c != '-' && c != '_' && c != ':' && c != '%') {
-      return absl::InvalidArgumentError(
+      return Invalid(
           absl::StrCat("address '", text, "': '", absl::string_view(&c, 1), "' cannot be in a host name"));
     }
   }
@@ -142,8 +144,7 @@ std::string HostPort::ToString() const {
 absl::StatusOr<ClusterSpec> ClusterSpec::FromFlag(absl::string_view text) {
   ClusterSpec spec;
   if (absl::StripAsciiWhitespace(text).empty()) {
-    return absl::InvalidArgumentError(
-        "cluster spec is empty: expected 'ps|host:port,worker|host:port;host:port'");
+    return Invalid("cluster spec is empty: expected 'ps|host:port,worker|host:port;host:port'");
   }
   for (absl::string_view job : absl::StrSplit(text, ',')) WEIR_RETURN_IF_ERROR(AddFlagJob(job, &spec));
   return spec;
@@ -152,8 +153,8 @@ absl::StatusOr<ClusterSpec> ClusterSpec::FromFlag(absl::string_view text) {
 absl::StatusOr<ClusterSpec> ClusterSpec::FromJson(absl::string_view text) {
   WEIR_ASSIGN_OR_RETURN(const Json value, ParseJson("cluster spec", text));
   if (!value.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster spec must be an object {job: addresses}, found ",
-                                                   value.type_name(), " ", Excerpt(value)));
+    return Invalid(absl::StrCat("cluster spec must be an object {job: addresses}, found ", value.type_name(),
+                                " ", Excerpt(value)));
   }
   ClusterSpec spec;
   for (const auto& [job, tasks] : value.items()) WEIR_RETURN_IF_ERROR(AddJsonJob(job, tasks, &spec));
@@ -162,25 +163,24 @@ absl::StatusOr<ClusterSpec> ClusterSpec::FromJson(absl::string_view text) {
 
 absl::Status ClusterSpec::AddTask(const TaskName& task, absl::string_view address) {
   if (tasks_.size() >= kMaxTasks) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster spec: more than ", kMaxTasks, " tasks"));
+    return Invalid(absl::StrCat("cluster spec: more than ", kMaxTasks, " tasks"));
   }
   WEIR_RETURN_IF_ERROR(CheckJobName(task.job));
   if (task.index < 0 || task.index > kMaxTaskIndex) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster spec: ", task.ToString(),
-                                                   ": the task index must be in [0, ", kMaxTaskIndex, "]"));
+    return Invalid(absl::StrCat("cluster spec: ", task.ToString(), ": the task index must be in [0, ",
+                                kMaxTaskIndex, "]"));
   }
   if (absl::StatusOr<HostPort> parsed = HostPort::Parse(address); !parsed.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cluster spec: ", task.ToString(), ": ", parsed.status().message()));
+    return Invalid(absl::StrCat("cluster spec: ", task.ToString(), ": ", parsed.status().message()));
   }
   for (const auto& [other, other_address] : tasks_) {
     if (other_address == address && !NamesFreePort(address)) {
-      return absl::InvalidArgumentError(absl::StrCat("cluster spec: ", task.ToString(), ": address '",
-                                                     address, "' already belongs to ", other.ToString()));
+      return Invalid(absl::StrCat("cluster spec: ", task.ToString(), ": address '", address,
+                                  "' already belongs to ", other.ToString()));
     }
   }
   if (!tasks_.emplace(task, std::string(address)).second) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster spec: ", task.ToString(), " is given twice"));
+    return Invalid(absl::StrCat("cluster spec: ", task.ToString(), " is given twice"));
   }
   return absl::OkStatus();
 }
@@ -219,7 +219,8 @@ absl::StatusOr<std::string> ClusterSpec::address(const TaskName& task) const {
   if (auto it = tasks_.find(task); it != tasks_.end()) return it->second;
   std::vector<std::string> known;
   for (const auto& [other, address] : tasks_) known.push_back(other.ToString());
-  return absl::NotFoundError(absl::StrCat("the cluster has no task ", task.ToString(), ": it has ",
+  return absl::NotFoundError(absl::StrCat("the cluster has no task ", PrintableText(task.ToString()),
+                                          ": it has ",
                                           known.empty() ? "no tasks" : absl::StrJoin(known, ", ")));
 }
 

@@ -139,8 +139,10 @@ absl::Status CheckExposure(const std::string& address, const SecurityOptions& op
   const char* const why = options.tls_cert_file.empty() ? "" : " (TLS without a CA lets everybody in)";
   return absl::FailedPreconditionError(absl::StrCat(
       "refusing to listen at ", address, ", which other machines can reach", why,
-      ": give the job a token (--token_file or $WEIR_JOB_TOKEN) or TLS with a CA (--tls_cert, --tls_key, "
-      "--tls_ca), listen on 127.0.0.1, or say --insecure on a network where everybody may run code here"));
+      ": give the job a token ($WEIR_JOB_TOKEN) or TLS with a CA ($WEIR_TLS_CERT, $WEIR_TLS_KEY, "
+      "$WEIR_TLS_CA), or listen on 127.0.0.1. 'weir serve' has flags for the same: --token_file, --tls_cert, "
+      "--tls_key, --tls_ca. On a network where everybody may run code here: 'weir serve --insecure', or "
+      "ServerOptions::security.insecure in a program"));
 }
 
 bool TokensMatch(absl::string_view a, absl::string_view b) {

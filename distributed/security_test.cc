@@ -17,6 +17,10 @@ TEST(CheckExposureTest, WhatOthersCanReachNeedsProtection) {
   const absl::Status refused = CheckExposure(kOpen, {});
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("refusing to listen at 0.0.0.0:2222"));
+  // A program has none of the flags of `weir serve`: it reads the environment.
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("a token ($WEIR_JOB_TOKEN) or TLS with a CA ($WEIR_TLS_CERT, $WEIR_TLS_KEY, "
+                        "$WEIR_TLS_CA)"));
   EXPECT_TRUE(CheckExposure("127.0.0.1:2222", {}).ok());
   EXPECT_TRUE(CheckExposure(kOpen, {.insecure = true}).ok());
   EXPECT_TRUE(CheckExposure(kOpen, {.token = "0123456789abcdef"}).ok());

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "distributed/environment/scheduler.h"
 #include "distributed/json.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -189,8 +190,8 @@ absl::StatusOr<TaskConfig> TaskConfig::Create(ClusterSpec cluster, TaskName task
                      ", but a job has one evaluator: all of them would evaluate the same checkpoints"));
   }
   if (absl::Status found = config.cluster_.address(config.task_).status(); !found.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("this process is to be ", config.task_.ToString(), ", but ", found.message()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "this process is to be ", PrintableText(config.task_.ToString()), ", but ", found.message()));
   }
   return config;
 }
@@ -208,8 +209,8 @@ absl::StatusOr<TaskConfig> TaskConfig::FromTfConfig(absl::string_view json) {
   if (cluster->is_empty() && !config.contains("task")) return TaskConfig();
   WEIR_ASSIGN_OR_RETURN(TaskName task, ParseTask(config));
   if (cluster->is_empty() && task.job != kEvaluator) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("TF_CONFIG: task is ", task.ToString(), " but cluster is missing or empty"));
+    return absl::InvalidArgumentError(absl::StrCat("TF_CONFIG: task is ", PrintableText(task.ToString()),
+                                                   " but cluster is missing or empty"));
   }
   absl::StatusOr<TaskConfig> result = Create(*std::move(cluster), std::move(task));
   if (!result.ok()) return absl::InvalidArgumentError(absl::StrCat("TF_CONFIG: ", result.status().message()));
@@ -277,6 +278,16 @@ absl::StatusOr<TaskConfig> TaskConfigFromCommandLine(int* argc, char** argv) {
   if (flags.size() == 1) return TaskConfigFromEnvironment(num_ps);
   return absl::InvalidArgumentError(
       "--num_ps is for processes that a scheduler started: beside --job_name, --ps_hosts lists them");
+}
+
+std::string TaskFlagsHelp() {
+  return "flags of a task that neither TF_CONFIG nor a scheduler describes:\n"
+         "  --job_name=string          ps or worker\n"
+         "  --task_index=number        which of them this process is (default 0)\n"
+         "  --ps_hosts=string          the parameter servers' addresses: host:port,host:port\n"
+         "  --worker_hosts=string      the workers'\n"
+         "with a scheduler:\n"
+         "  --num_ps=number            how many of its processes are parameter servers\n";
 }
 
 }  // namespace weir

@@ -74,4 +74,7 @@ absl::StatusOr<TaskConfig> TaskConfigFromEnvironment(std::optional<int> num_ps =
 // for which --num_ps is read and removed. InvalidArgument names the flag that is missing or does not parse.
 absl::StatusOr<TaskConfig> TaskConfigFromCommandLine(int* argc, char** argv);
 
+// These flags, a line for each, as a program's --help lists its own (command/flag_parser.h).
+std::string TaskFlagsHelp();
+
 }  // namespace weir

@@ -24,7 +24,7 @@ int RunTrainingProgram(const TrainingProgram& program, int argc, char** argv) {
   FlagParser parser(program.name, "[flags]", program.summary);
   program.add_flags(parser);
   absl::Status status = parser.Parse(std::vector<std::string>(argv + 1, argv + argc));
-  if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout), 0;
+  if (parser.wants_help()) return std::fputs((parser.Help() + TaskFlagsHelp()).c_str(), stdout), 0;
   if (!status.ok()) {  // it names the program already
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return ExitCodeFor(status);

@@ -95,6 +95,11 @@ FlagParser::Flag* FlagParser::Find(absl::string_view name) {
 }
 
 absl::Status FlagParser::UnknownFlag(absl::string_view name) const {
+  if (!positional_.empty() && absl::StrContains(usage_, " -- ")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(program_, ": unknown flag --", name, ": if it is a flag of '", positional_[0],
+                     "', the program and its flags come after '--' (", program_, " ", usage_, ")"));
+  }
   std::vector<absl::string_view> names = {"help"};
   for (const Flag& flag : flags_) names.push_back(flag.name);
   const std::vector<std::string> nearest = NearestNames(name, names, /*limit=*/1);
@@ -166,9 +171,9 @@ std::string FlagParser::Help() const {
   for (const Flag& flag : flags_) {
     const std::string form = absl::StrCat(flag.name.size() == 1 ? "-" : "--", flag.name,
                                           flag.type.empty() ? "" : absl::StrCat("=", flag.type));
-    absl::StrAppendFormat(
-        &text, "  %-26s %s%s\n", form, flag.help,
-        flag.default_value.empty() ? "" : absl::StrCat(" (default ", flag.default_value, ")"));
+    const bool is_told = flag.default_value.empty() || absl::StrContains(flag.help, "(default: ");
+    absl::StrAppendFormat(&text, "  %-26s %s%s\n", form, flag.help,
+                          is_told ? "" : absl::StrCat(" (default ", flag.default_value, ")"));
   }
   return text;
 }

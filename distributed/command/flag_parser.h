@@ -30,7 +30,8 @@ class FlagParser {
  public:
   FlagParser(std::string program, std::string usage, std::string summary);
 
-  // The variable's value is the default that --help shows. It outlives Parse.
+  // The variable's value is the default that --help shows, unless the help has a "(default: ...)" of its own.
+  // It outlives Parse.
   void Add(std::string name, std::string* value, std::string help);
   void Add(std::string name, int* value, std::string help, NumberRange range = {});
   // Never infinite, and never NaN.

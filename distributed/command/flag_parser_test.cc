@@ -17,6 +17,7 @@ struct Flags {
   int port = 80;
   double rate = 0.1;
   std::string hosts;
+  int most = 1;
   FlagParser parser{"weir x", "[flags] FILE", "Does x."};
   Flags() {
     parser.Add("text", &text, "a text");
@@ -26,6 +27,7 @@ struct Flags {
     parser.Add("port", &port, "a port", {.least = 1, .most = 65535});
     parser.Add("rate", &rate, "a rate", {.least = 0});
     parser.Add("H", &hosts, "hosts");
+    parser.Add("most", &most, "at most (default: --num_workers)");
   }
 };
 
@@ -99,6 +101,7 @@ TEST(FlagParser, Help) {
   EXPECT_THAT(f.parser.Help(), HasSubstr("usage: weir x [flags] FILE"));
   EXPECT_THAT(f.parser.Help(), HasSubstr("--num_workers=number       a number (default 1)"));
   EXPECT_THAT(f.parser.Help(), HasSubstr("  -H=string "));
+  EXPECT_THAT(f.parser.Help(), HasSubstr("at most (default: --num_workers)\n")) << "one default";
 }
 
 }  // namespace

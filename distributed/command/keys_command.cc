@@ -32,7 +32,10 @@ absl::StatusOr<int> RunKeys(const std::vector<std::string>& args) {
   FlagParser flags("weir keys",
                    "--dir=DIR [--hosts=HOST,HOST] [--tasks=TASK=HOST,...] [--revoke=FOLDER,...] [flags]",
                    "Makes the keys of a job that uses TLS: a CA, a certificate for each host, and a token.");
-  flags.Add("dir", &options.directory, "folder to write them to; what is there is never overwritten");
+  flags.Add(
+      "dir", &options.directory,
+      "folder to write them to; what is there is never overwritten, and nothing is added to it: for another "
+      "host or task make all keys in a new folder, and start the job again");
   flags.Add(
       "hosts", &hosts,
       "where tasks run, as in the cluster's addresses, without ports: 'gpu1,10.0.0.5'; without hosts and "

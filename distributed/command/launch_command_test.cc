@@ -20,5 +20,16 @@ TEST(LaunchCommandTest, WithAScriptTheWorkersNeedNoSlotsOfTheirOwn) {
   EXPECT_TRUE(launched.ok()) << launched.status();
 }
 
+// As horovodrun is given them.
+TEST(LaunchCommandTest, AProgramWithFlagsComesAfterTheDashes) {
+  const absl::StatusOr<int> refused = RunLaunch({"-np", "2", "./train", "--epochs=1"});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("unknown flag --epochs: if it is a flag of './train', the program and its flags come "
+                        "after '--' (weir launch [flags] -- PROGRAM ARGS)"));
+  EXPECT_THAT(std::string(RunLaunch({"--epochs=1"}).status().message()),
+              HasSubstr("unknown flag --epochs (weir launch --help lists the flags)"));
+}
+
 }  // namespace
 }  // namespace weir

@@ -8,7 +8,10 @@
 #include <openssl/rand.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,7 +130,13 @@ namespace {
 
 using CertificateRef = std::unique_ptr<X509, decltype(&X509_free)>;
 
+absl::Status CheckReadable(const std::string& path) {
+  if (access(path.c_str(), R_OK) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("TLS: cannot read '", path, "': ", strerror(errno)));
+}
+
 absl::StatusOr<CertificateRef> ReadCertificate(const std::string& path) {
+  WEIR_RETURN_IF_ERROR(CheckReadable(path));
   const std::unique_ptr<BIO, decltype(&BIO_free)> file(BIO_new_file(path.c_str(), "r"), BIO_free);
   CertificateRef certificate(
       file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr), X509_free);
@@ -143,6 +152,7 @@ absl::StatusOr<Certificate> ReadCertificateFile(const std::string& path, const s
   Certificate read;
   read.certificate = std::move(certificate);
   if (key_path.empty()) return read;
+  WEIR_RETURN_IF_ERROR(CheckReadable(key_path));
   const std::unique_ptr<BIO, decltype(&BIO_free)> file(BIO_new_file(key_path.c_str(), "r"), BIO_free);
   read.key = {file == nullptr ? nullptr : PEM_read_bio_PrivateKey(file.get(), nullptr, nullptr, nullptr),
               EVP_PKEY_free};

@@ -155,7 +155,10 @@ absl::Status WriteNewFile(const std::string& path, const std::string& content, m
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
   if (fd < 0) {
     if (errno == EEXIST) {
-      return absl::AlreadyExistsError(absl::StrCat(path, " is there already: keys are never overwritten"));
+      return absl::AlreadyExistsError(absl::StrCat(
+          path,
+          " is there already: keys are never overwritten, and no host or task is added to them later; "
+          "make all keys of the job in another folder, and start the job again with these"));
     }
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
   }

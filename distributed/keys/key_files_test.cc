@@ -71,6 +71,7 @@ TEST(KeyFilesTest, NothingIsOverwritten) {
   const absl::Status refused = MakeKeyFiles({.directory = keys, .hosts = {"node2"}});
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("keys are never overwritten"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("make all keys of the job in another folder"));
   EXPECT_EQ(ReadBytes(keys + "/token"), token);
 }
 
@@ -106,6 +107,14 @@ TEST(KeyFilesTest, MistakesAreNamed) {
         << bad;
   }
   EXPECT_FALSE(PosixFileSystem().Exists(folder));
+}
+
+TEST(KeyFilesTest, KeysThatAreNotThereAreNotTakenBack) {
+  const std::string keys = NewKeys();
+  EXPECT_THAT(std::string(RevokeKeys(keys, {"node7"}).status().message()),
+              HasSubstr(absl::StrCat("cannot read '", keys, "/node7/cert.pem': No such file or directory")));
+  EXPECT_THAT(std::string(RevokeKeys(keys + "x", {"node1"}).status().message()),
+              HasSubstr(absl::StrCat("cannot read '", keys, "x/ca.pem': No such file or directory")));
 }
 
 TEST(KeyFilesTest, AnAddressIsAHost) {

@@ -409,18 +409,23 @@ class Launcher::Job {
     if (num_live_workers() == 0) StopPs();
   }
 
-  // What the chief saves when it is stopped is on the ps, so they come last. A ps still waits for a worker
-  // that was killed (Server::Join): the second SIGTERM, which ends it, says that none is left.
-  void StopPs() {
+  void TellPs() {
     for (LaunchedTask& task : tasks_) {
       if (task.is_ps()) task.AskToStop();
     }
+  }
+
+  // What the chief saves when it is stopped is on the ps, so they come last. A ps still waits for a worker
+  // that was killed (Server::Join): the second SIGTERM, which ends it, says that none is left.
+  void StopPs() {
+    TellPs();
     second_stop_of_ps_ = ProcessNow() + kPsPatience;
+    deadline_ = ProcessNow() + options_.stop_grace;
   }
 
   void StopStubbornPs() {
     if (!second_stop_of_ps_ || ProcessNow() < *second_stop_of_ps_) return;
-    StopPs();
+    TellPs();
     second_stop_of_ps_.reset();
   }
 
@@ -429,21 +434,22 @@ class Launcher::Job {
   }
 
   void StopStragglers() {
-    if (!deadline_ || ProcessNow() < *deadline_) return;
-    for (const LaunchedTask& task : tasks_) {
+    const absl::Time now = ProcessNow();
+    if (!deadline_ || now < *deadline_) return;
+    deadline_.reset();
+    const bool ps_are_told = num_live_workers() == 0;
+    for (LaunchedTask& task : tasks_) {
       if (!task.is_running) continue;
-      Say(absl::StrCat(
-          Describe(task), " still runs ",
-          is_stopping_
-              ? absl::FormatDuration(options_.stop_grace) + " after it was told to stop: killing it"
-              : absl::FormatDuration(options_.ps_grace) + " after the last worker was done: stopping it"));
+      if (!is_stopping_) {
+        Say(absl::StrCat(Describe(task), " still runs ", absl::FormatDuration(options_.ps_grace),
+                         " after the last worker was done: stopping it"));
+      } else if (!task.is_ps() || ps_are_told) {
+        Say(absl::StrCat(Describe(task), " still runs ", absl::FormatDuration(options_.stop_grace),
+                         " after it was told to stop: killing it"));
+        task.Kill(now);
+      }
     }
-    if (is_stopping_) {
-      deadline_.reset();
-      Kill();
-    } else {
-      Stop();
-    }
+    if (!is_stopping_) Stop();
   }
 
   // Nothing when it is empty. What a script, a host file or an error says may hold anything.

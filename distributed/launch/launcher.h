@@ -19,8 +19,8 @@
 // Tasks are stopped with SIGTERM, at which a training program saves (session/monitored/termination.h):
 // workers and the evaluator at once, the ps, which hold what is saved, when those have ended (and once more a
 // second later, which ends one that still waits for a worker that was killed). A task that
-// still runs after `stop_grace`, or at a second signal, is killed. The first failure is named on standard
-// error: "worker:1 (pid 123) died: killed by signal 9 (Killed)".
+// still runs `stop_grace` after it was told, or at a second signal, is killed. The first failure is named on
+// standard error: "worker:1 (pid 123) died: killed by signal 9 (Killed)".
 //
 // Nothing waits for whoever reads the launcher's output. What is not taken is kept, up to a bound; then the
 // tasks are not read, and wait when they print, as they would at a terminal. Tasks that are told to stop are

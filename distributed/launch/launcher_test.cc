@@ -272,6 +272,24 @@ TEST(Launcher, AStopReachesThePsWhenTheWorkersAreGone) {
   }
 }
 
+// The ps is told when the last worker is gone, and has its own time from then on.
+TEST(Launcher, APsIsNotKilledForAWorkerThatIgnoresTheStop) {
+  const std::string dir = TestDir();
+  LaunchOptions options = ShellJob(1, 1, dir,
+                                   "if [ $TYPE = worker ]; then trap '' TERM; else "
+                                   "trap 'echo ps was told; exit 0' TERM; fi; "
+                                   "touch $DIR/$TYPE$INDEX; while true; do sleep 0.05; done");
+  options.stop_grace = absl::Seconds(1);
+  TestProcess launcher = ForkLauncher(options, dir);
+  for (const char* task : {"/ps0", "/worker0"}) ASSERT_TRUE(AwaitFile(dir + task));
+  launcher.Signal(SIGTERM);
+  EXPECT_EQ(launcher.AwaitExit(), 128 + SIGTERM);
+  EXPECT_THAT(ReadFile(dir + "/out"), HasSubstr("[ps:0] ps was told"));
+  const std::string error = ReadFile(dir + "/err");
+  EXPECT_THAT(error, HasSubstr("still runs 1s after it was told to stop: killing it"));
+  EXPECT_THAT(error, Not(HasSubstr("ps:0 (pid"))) << "it ended when it was told";
+}
+
 TEST(Launcher, ASecondCtrlCKillsWhoIsSlow) {
   const std::string dir = TestDir();
   LaunchOptions options = ShellJob(

@@ -292,7 +292,7 @@ int Main(int argc, char** argv) {
              "folder for checkpoints and event files; empty: none are written");
   parser.Add("seed", &flags.seed, "0: different numbers in every run");
   absl::Status status = parser.Parse(std::vector<std::string>(argv + 1, argv + argc));
-  if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout), 0;
+  if (parser.wants_help()) return std::fputs((parser.Help() + TaskFlagsHelp()).c_str(), stdout), 0;
   if (!status.ok()) {  // it names the program already
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return ExitCodeFor(status);

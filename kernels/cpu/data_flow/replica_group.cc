@@ -16,17 +16,19 @@ constexpr int kStepBits = 40;
 constexpr uint64_t kStepMask = (uint64_t{1} << kStepBits) - 1;
 constexpr size_t kMaxShown = 8;  // replicas that are named at once
 
-std::string TextOf(const ReplicaGroup::Spec& spec) {
-  return absl::StrCat(
-      "group of ", spec.replicas_to_aggregate, " of ", spec.num_replicas, " replicas (",
-      spec.on_loss == ReplicaGroup::OnLoss::kShrink ? "shrinks"
-      : spec.on_loss == ReplicaGroup::OnLoss::kWait ? "waits"
-                                                    : "fails",
-      spec.min_replicas > 0 ? absl::StrCat(", at least ", spec.min_replicas) : "", ") with gradients ",
-      absl::StrJoin(spec.gradients, ", ", [](std::string* out, const GradientSum::Spec& gradient) {
-        absl::StrAppend(out, TypeString(gradient.dtype, gradient.shape), gradient.is_sparse ? " in rows" : "",
-                        gradient.order == GradientSum::Order::kByRank ? " by rank" : " by arrival");
-      }));
+std::string NumbersOf(const ReplicaGroup::Spec& spec) {
+  return absl::StrCat("a group of ", spec.replicas_to_aggregate, " of ", spec.num_replicas, " replicas (",
+                      spec.on_loss == ReplicaGroup::OnLoss::kShrink ? "shrinks"
+                      : spec.on_loss == ReplicaGroup::OnLoss::kWait ? "waits"
+                                                                    : "fails",
+                      spec.min_replicas > 0 ? absl::StrCat(", at least ", spec.min_replicas) : "", ")");
+}
+
+std::string GradientsOf(const ReplicaGroup::Spec& spec) {
+  return absl::StrJoin(spec.gradients, ", ", [](std::string* out, const GradientSum::Spec& gradient) {
+    absl::StrAppend(out, TypeString(gradient.dtype, gradient.shape), gradient.is_sparse ? " in rows" : "",
+                    gradient.order == GradientSum::Order::kByRank ? " by rank" : " by arrival");
+  });
 }
 
 }  // namespace
@@ -530,9 +532,19 @@ ReplicaGroup::Awaited ReplicaGroup::FindAwaited() const {
 }
 
 absl::Status ReplicaGroup::CheckIsA(const Spec& spec) const {
-  if (TextOf(spec) == TextOf(spec_)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", spec_.name, "' is a ", TextOf(spec_), ", must be a ", TextOf(spec)));
+  const std::string numbers = NumbersOf(spec), its_numbers = NumbersOf(spec_);
+  if (numbers != its_numbers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", spec_.name, "' of the running job is ", its_numbers, ", that of this task's graph is ", numbers,
+        ": give all workers the same flags; where workers come and go, also set "
+        "SyncReplicasOptions::min_replicas, and a replicas_to_aggregate that does not follow "
+        "TaskConfig::num_workers()"));
+  }
+  const std::string gradients = GradientsOf(spec), its_gradients = GradientsOf(spec_);
+  if (gradients == its_gradients) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", spec_.name, "' of the running job has the gradients ",
+                                                 its_gradients, ", that of this task's graph has ", gradients,
+                                                 ": all workers must build the same model"));
 }
 
 std::string ReplicaGroup::ToString() const {

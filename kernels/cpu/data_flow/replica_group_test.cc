@@ -664,6 +664,30 @@ TEST_F(ReplicaGroupTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(MeanOf(aggregate), 2) << "a refused one leaves nothing behind";
 }
 
+// As a worker with other flags, or a guest that counts the workers by itself, asks for it.
+TEST_F(ReplicaGroupTest, ItSaysWhoseNumbersDiffer) {
+  Make(1, 1);
+  ReplicaGroup::Spec spec = {.name = "group",
+                             .gradients = {{.dtype = DType::kFloat32,
+                                            .shape = PartialShape({1}),
+                                            .order = GradientSum::Order::kByRank}},
+                             .num_replicas = 1,
+                             .replicas_to_aggregate = 1};
+  EXPECT_TRUE(group_->CheckIsA(spec).ok()) << group_->CheckIsA(spec);
+  spec.gradients[0].shape = PartialShape({2});
+  EXPECT_THAT(std::string(group_->CheckIsA(spec).message()),
+              HasSubstr("'group' of the running job has the gradients float[1] by rank, that of this task's "
+                        "graph has float[2] by rank: all workers must build the same model"));
+  spec.num_replicas = spec.replicas_to_aggregate = 2;
+  const absl::Status refused = group_->CheckIsA(spec);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(refused.message()),
+      HasSubstr("'group' of the running job is a group of 1 of 1 replicas (shrinks), that of this task's "
+                "graph is a group of 2 of 2 replicas (shrinks): give all workers the same flags; where "
+                "workers come and go, also set SyncReplicasOptions::min_replicas"));
+}
+
 // Two groups of which each replica gives to both; what they are given, and when they are released, comes in
 // random orders. Two of three replicas are enough, so that in each group another one may be dropped. Or the
 // groups are elastic: then the replicas come in random orders too.
