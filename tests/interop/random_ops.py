@@ -76,6 +76,7 @@ SIZES = {"shape", "size", "sizes", "dense_shape", "sparse_shape", "output_shape"
 COUNTS = {"num_segments", "k", "depth", "num", "num_samples", "num_rows", "num_columns", "num_lower", "num_upper", "num_buckets", "n", "lower",
           "upper", "n_fetch", "width", "max_output_size", "num_split"}
 MEMORY = 6 << 30  # of the process that judges: what takes more is an error there
+PATIENCE = 300  # seconds, for the judge to start, and for one case
 
 
 def drawable_ops():
@@ -421,10 +422,10 @@ def judge_all(target, names, seeds, is_alive, prints=False, end=None):
         process = context.Process(target=judge, args=(other, target, names, seeds, prints), daemon=True)
         process.start()
         other.close()
-        last = None
+        last, num_left = None, len(seeds)
         try:
             while end is None or time.time() < end:
-                if not pipe.poll(60):
+                if not pipe.poll(PATIENCE):
                     break
                 seed, op, kind, words = pipe.recv()
                 last = (seed, op) if kind is None else None
@@ -451,6 +452,8 @@ def judge_all(target, names, seeds, is_alive, prints=False, end=None):
             if prints:
                 print("seed %d: %s ends TensorFlow (%s), or takes too long" % (last + (process.exitcode,)), flush=True)
             seeds = seeds[seeds.index(last[0]) + 1:]
+        elif len(seeds) == num_left and (end is None or time.time() < end):
+            raise RuntimeError("the process that judges does not start, its exit code is %s" % process.exitcode)
     return counts, findings, missing
 
 
