@@ -95,7 +95,7 @@ void AddSoftmaxCrossEntropyWithLogits(Suite& suite) {
                  .tolerance = SumTolerance(d)});
   }
   record.Hostile({Floats({2, 3}), Floats({3, 2})}, "logits is [2,3] but labels is [3,2]")
-      .Hostile({Floats({2, 3}), Floats({3})}, "must be matrices")
+      .Hostile({Floats({2, 3}), Floats({2})}, "must be matrices")
       .Hostile({Floats({6}), Floats({6})}, "must be matrices");
 }
 

@@ -22,8 +22,7 @@ void AddScalarSummary(Suite& suite) {
   OpRecord& record =
       suite.Op("ScalarSummary")
           .TestedElsewhere("serialized protocol messages: tests/conformance/io/files_and_checks_test.cc");
-  record.Hostile({Words({"a"}), Floats({2})}, "tags is [1] but values is [2]")
-      .Hostile({Words({"a", "a"}), Floats({2})}, "two summaries to merge have the tag 'a'");
+  record.Hostile({Words({"a"}), Floats({2})}, "tags is [1] but values is [2]");
 }
 
 void AddHistogramSummary(Suite& suite) {
@@ -39,7 +38,10 @@ void AddMergeSummary(Suite& suite) {
   OpRecord& record =
       suite.Op("MergeSummary")
           .TestedElsewhere("serialized protocol messages: tests/conformance/io/files_and_checks_test.cc");
-  record.Hostile({Tensors{Strings({}, {"\xff\xff"})}}, "summary 0 of those to merge does not parse");
+  const Tensor summary = Strings({}, {"\n\x03\n\x01"
+                                      "a"});  // of the tag alone
+  record.Hostile({Tensors{Strings({}, {"\xff\xff"})}}, "summary 0 of those to merge does not parse")
+      .Hostile({Tensors{summary, summary}}, "two summaries to merge have the tag 'a'");
 }
 
 void AddMedia(Suite& suite) {
