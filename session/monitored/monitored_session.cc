@@ -336,7 +336,6 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
 }
 
 absl::Status MonitoredSession::EndTerminated(absl::Status end, bool are_threads_stopped) {
-  have_hooks_ended_ = true;
   if (failure_ = EndHooksAndRecover(); !failure_.ok()) return failure_;
   if (are_threads_stopped) {
     end = absl::OutOfRangeError("stopped by SIGTERM before the step under way was done");
@@ -397,7 +396,7 @@ absl::Status MonitoredSession::Close() {
   // As in TensorFlow: after a thread has failed the hooks end and the model is saved, after a step it is not.
   if (failure_.ok() && over_.ok()) {
     failure_ = FailureOfThreads(*current());
-    if (!have_hooks_ended_) failure_.Update(EndHooksAndRecover());
+    failure_.Update(EndHooksAndRecover());
   }
   if (const std::shared_ptr<CoordinatedSession> session = current()) {
     session->Close().IgnoreError();
@@ -411,6 +410,7 @@ absl::Status MonitoredSession::Close() {
 }
 
 absl::Status MonitoredSession::EndHooksAndRecover() {
+  if (std::exchange(have_hooks_ended_, true)) return absl::OkStatus();
   is_ending_ = true;
   if (sigterm_stopped_it_ && !hook_requested_stop_) {
     for (const HookPtr& hook : options_.hooks) hook->OnTerminated();

@@ -145,7 +145,7 @@ class MonitoredSession {
   // Why a step that others have done was refused; what becomes of the session.
   absl::Status CannotLeaveOut(const absl::Status& reason);
   absl::Status EndHooks();
-  // The same and AfterEnd, with a new session for one that has lost a peer.
+  // The same and AfterEnd, with a new session for one that has lost a peer. Once: nothing when it was called.
   absl::Status EndHooksAndRecover();
   bool IsAtEnd() const;
   // A request of which ends what is waited for now.
@@ -179,7 +179,7 @@ class MonitoredSession {
   std::atomic<bool> sigterm_stopped_it_{false};
   bool hook_requested_stop_ = false;
   bool is_closed_ = false;
-  bool have_hooks_ended_ = false;             // before Close
+  bool have_hooks_ended_ = false;             // or are ending
   std::atomic<bool> is_ending_{false};        // Close has begun, or the input has come to its end
   std::atomic<bool> is_at_end_{false};        // a hook says that the variables are those of the last step
   std::shared_ptr<CoordinatedSession> lost_;  // the one before, while there is none
