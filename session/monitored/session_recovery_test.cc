@@ -24,7 +24,9 @@
 namespace weir {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // Fails one step as a lost peer does, and counts sessions.
@@ -85,6 +87,32 @@ TEST(SessionRecoveryTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheckp
   ASSERT_TRUE(recovered.ok()) << recovered;
   EXPECT_EQ(worker.num_sessions, 3);
   EXPECT_EQ((*session)->GlobalStep().value(), 4) << "restored at 3, and one more";
+}
+
+// A worker sees no more of it than a smaller step.
+TEST(SessionRecoveryTest, ASetbackIsTold) {
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session = program.Start({.checkpoint_dir = EmptyDirectory("setback"),
+                                .hooks = {StopAtStepHook({.last_step = 100})},
+                                .save_checkpoint_steps = 3});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto train = [&](int count) {
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < count; ++i) EXPECT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(train(4), "");
+  worker.lose_next = true;
+  EXPECT_THAT(train(1), Not(HasSubstr("set back"))) << "the variables were still there";
+  worker.lose_next = worker.lose_variables = true;
+  // The last step that was seen may have been read before it counted itself.
+  EXPECT_THAT(train(1), ContainsRegex("training was set back from step [45] to step 3: the variables were "
+                                      "lost, and have the values that were saved\n"));
+  worker.lose_next = true;
+  worker.lose_variables = false;
+  EXPECT_THAT(train(1), Not(HasSubstr("set back"))) << "said once";
 }
 
 // A peer that is lost meanwhile does not say that the checkpoints are gone.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 #include "session/monitored/global_step_output.h"
 
 namespace weir {
@@ -35,6 +36,7 @@ class StopAtStep final : public Hook {
           now + std::min(options_.num_steps, std::numeric_limits<int64_t>::max() - std::max(now, int64_t{0}));
     }
     is_at_end_ = now >= last_step_;
+    TellSetback(now);
     return absl::OkStatus();
   }
 
@@ -46,17 +48,29 @@ class StopAtStep final : public Hook {
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.fetches = {global_step_}}; }
 
   absl::Status AfterRun(RunContext& context, const RunValues& values) override {
+    const int64_t seen = values.results[0].scalar<int64_t>();
+    reached_ = std::max(reached_, seen);
     // The step may have read the counter before or after it counted itself.
-    if (values.results[0].scalar<int64_t>() + 1 < last_step_) return absl::OkStatus();
+    if (seen + 1 < last_step_) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(int64_t now, ReadGlobalStep(context.session(), global_step_));
     if (now >= last_step_) context.RequestStop();
     return absl::OkStatus();
   }
 
  private:
+  // A worker hears of it in no other way: the chief restores the variables.
+  void TellSetback(int64_t now) {
+    if (now < reached_) {
+      PrintNotice(absl::StrCat("training was set back from step ", reached_, " to step ", now,
+                               ": the variables were lost, and have the values that were saved"));
+    }
+    reached_ = now;
+  }
+
   const StopAtStepOptions options_;
   Output global_step_;
   int64_t last_step_;
+  int64_t reached_ = 0;     // the greatest step that was seen since the variables were set
   bool is_at_end_ = false;  // when the session was created
 };
 

@@ -15,7 +15,8 @@ struct StopAtStepOptions {
 
 // Requests a stop after the step that brings the global step to the last one; with several workers each stops
 // when it sees that, so the global step may end a little higher. A program that is started again after the
-// last step does none (in TensorFlow one more): should_stop() is true at once. Begin fails without a global
+// last step does none (in TensorFlow one more): should_stop() is true at once. A line on stderr says when the
+// step is smaller in a new session than it was, because variables were restored. Begin fails without a global
 // step (FailedPrecondition) or unless exactly one of last_step and num_steps is set (InvalidArgument).
 HookPtr StopAtStepHook(StopAtStepOptions options);
 
