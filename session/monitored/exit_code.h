@@ -6,7 +6,7 @@
 //     4  diverged (NaN loss)
 //     5  superseded: another process has taken this one's place in the cluster
 //   143  stopped by SIGTERM. The chief has saved the model as it was then, unless a parameter server was gone
-//        before: then what it saved last counts
+//        before or nothing could be written: then what it saved last counts
 //   160  retryable: a peer was lost, the program was cancelled or ran out of time
 //
 // Codes from 128 on mean that starting again may help.

@@ -422,7 +422,9 @@ absl::Status MonitoredSession::EndHooksAndRecover() {
   for (const HookPtr& hook : options_.hooks) {
     if (over_.ok() && first.ok()) first = RecoverWhile(true, [&] { return hook->AfterEnd(session()); });
   }
-  return first;
+  // What could not be saved is to be done again, which the code of an error of the disk would forbid.
+  const bool is_cut_short = sigterm_stopped_it_ && !hook_requested_stop_;
+  return is_cut_short && ExitCodeFor(first) == kExitUserError ? CausedBySigterm(first) : first;
 }
 
 absl::Status MonitoredSession::RecoverWhile(bool may_recover, absl::FunctionRef<absl::Status()> end) {

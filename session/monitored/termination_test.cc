@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "session/monitored/exit_code.h"
+#include "session/monitored/held_disk.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/saver.h"
 #include "session/monitored/test_program.h"
@@ -40,6 +41,7 @@ constexpr char kReturns[] = "return_error";  // the same, and it takes the end o
 // step.
 constexpr char kLoses[] = "lose";
 constexpr char kLosesTorn[] = "lose_torn";
+constexpr char kFullDisk[] = "full_disk";  // nothing can be saved once it trains
 
 void SayReady() { ASSERT_EQ(write(STDOUT_FILENO, "r", 1), 1); }
 
@@ -137,8 +139,24 @@ int RunProgramThatWaits(const std::string& what, const std::string& directory) {
   return num_ends == 1 ? ExitCodeFor(closed) : 96;
 }
 
+int RunProgramOnAFullDisk(const std::string& directory) {
+  HeldDisk disk;
+  TestProgram program;
+  auto scaffold = std::make_shared<Scaffold>();
+  scaffold->saver_options.file_system = &disk;
+  auto session = program.Start({.checkpoint_dir = directory,
+                                .hooks = {std::make_shared<SaysWhenItTrains>()},
+                                .scaffold = scaffold,
+                                .step_grace_period = absl::Milliseconds(1)});
+  if (!session.ok()) return 99;
+  disk.Release(absl::ResourceExhaustedError("no space is left"));
+  const absl::Status status = TrainUntilStop(program, **session);
+  return absl::IsResourceExhausted(status) ? ExitCodeFor(status) : 98;
+}
+
 int RunProgram(const std::string& what, const std::string& directory) {
   if (what == kWaits || what == kReturns) return RunProgramThatWaits(what, directory);
+  if (what == kFullDisk) return RunProgramOnAFullDisk(directory);
   TestProgram program;
   TrainingSessionOptions options = {.checkpoint_dir = directory};
   if (what == kLoses || what == kLosesTorn) {
@@ -259,6 +277,19 @@ TEST(TerminationTest, AStepThatWaitsForInputEndsAndTheStepsBeforeItAreSaved) {
     ASSERT_TRUE(session.ok()) << session.status();
     EXPECT_EQ((*session)->GlobalStep().value(), 2) << what;
   }
+}
+
+// Its code would otherwise say that it is not to be started again, and nobody did the steps that were lost.
+TEST(TerminationTest, WhoCannotSaveIsStartedAgain) {
+  const std::string directory = EmptyDirectory("full_disk");
+  Child child(kFullDisk, directory);
+  child.AwaitReady();
+  child.Signal();
+  child.ExpectTerminated();
+  TestProgram next;
+  auto session = next.Start({.checkpoint_dir = directory});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*session)->GlobalStep().value(), 0);
 }
 
 TEST(TerminationTest, TheSignalKillsWhoOptsOut) {
