@@ -172,6 +172,24 @@ TEST(MonitoredSessionTest, AWorkerGivesUpOnAChiefThatNeverComes) {
   EXPECT_THAT(Message(session.status()), AllOf(HasSubstr("w"), HasSubstr("chief")));
 }
 
+// Its program is not that of the chief, which trains.
+TEST(MonitoredSessionTest, AWorkerWithMoreVariablesThanTheChiefIsToldWhy) {
+  TestProgram program;
+  auto chief = program.Start({});
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  GraphBuilder g(program.runtime->ops());
+  MakeVariable(g, "w", Tensor::Scalar(0.0f));
+  MakeVariable(g, "more", Tensor::Scalar(0.0f));
+  const absl::Status status =
+      MonitoredTrainingSession(
+          g, {.target = program.target, .is_chief = false, .max_wait = absl::Milliseconds(300)})
+          .status();
+  EXPECT_THAT(
+      Message(status),
+      HasSubstr("variables without a value: more (the chief has to initialise or restore them; 1 of 2 have "
+                "a value: if the chief trains already, it builds another model)"));
+}
+
 // Nobody may be left who remembers that the job has ended, and there is no folder that says so: a worker that
 // comes later would wait for two hours.
 TEST(MonitoredSessionTest, AWorkerWithoutAFolderGivesUpSoonerOnAChiefThatIsNotThere) {

@@ -171,7 +171,8 @@ class Follower final : public SessionCreator {
                        " (they were lost with their task, and the chief is done: training is over)"));
     }
     return AwaitChief(absl::StrCat("variables without a value: ", FirstNames(missing),
-                                   " (the chief has to initialise or restore them"));
+                                   " (the chief has to initialise or restore them",
+                                   HintAtAnotherModel(missing.size())));
   }
 
   absl::Status AwaitRestore(const absl::Status& refused) const override {
@@ -188,6 +189,14 @@ class Follower final : public SessionCreator {
   const SessionTarget& target() const override { return options_.target; }
 
  private:
+  // A chief that trains never gives a value to what its own graph lacks.
+  std::string HintAtAnotherModel(size_t num_missing) const {
+    const size_t num_variables = scaffold().is_initialized.size();
+    if (num_missing >= num_variables) return "";
+    return absl::StrCat("; ", num_variables - num_missing, " of ", num_variables,
+                        " have a value: if the chief trains already, it builds another model");
+  }
+
   // `why` has an open parenthesis.
   absl::Status AwaitChief(const std::string& why) const {
     // Where nobody knows it may be there.
