@@ -64,6 +64,7 @@ TaskNetwork::~TaskNetwork() {
   // Until the last call is over, its reply may still say that somebody was lost, which concerns the worker
   // and the service.
   peers_.ShutdownAndWait();
+  probes_.Stop();  // which may just have found that somebody is gone
   // A message that fails ends its step on the worker: none may be under way when the worker goes. Those
   // that its last steps still send fail at once.
   pusher_->WaitUntilIdle();

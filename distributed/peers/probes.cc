@@ -11,7 +11,7 @@ Probes::Probes(Peers& peers) : peers_(peers) {
   state_->owner = this;
 }
 
-Probes::~Probes() {
+void Probes::Stop() {
   absl::MutexLock lock(&state_->mutex);
   state_->owner = nullptr;
 }

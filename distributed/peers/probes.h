@@ -33,8 +33,10 @@ class Probes {
   static constexpr absl::Duration kLongest = absl::Milliseconds(1500);
 
   explicit Probes(Peers& peers);
-  // What is being looked for is not found any more: `then` is not called.
-  ~Probes();
+  ~Probes() { Stop(); }
+  // What is being looked for is not found any more: `then` is not called, and membership hears of nobody.
+  // When it returns, neither is under way.
+  void Stop();
 
   // For a task that is alive in that life, as far as is known; of others, kGone, and kUnknown of one that has
   // said that it leaves. `then` is called once, without any lock, maybe before Look returns; null for nobody.
