@@ -236,6 +236,9 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
   if (!failure_.ok()) return failure_;
   if (is_closed_) return absl::FailedPreconditionError("the monitored session is closed");
   if (!over_.ok()) return over_;
+  if (have_hooks_ended_) {
+    return CausedBySigterm(absl::OutOfRangeError("stopped by SIGTERM: nothing would save another step"));
+  }
   if (hook_requested_stop_) {
     return absl::FailedPreconditionError("a hook has requested a stop: check should_stop() before every Run");
   }

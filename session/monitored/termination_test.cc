@@ -134,6 +134,9 @@ int RunProgramThatWaits(const std::string& what, const std::string& directory) {
   const absl::Status status = (*session)->Run({}, {taken}).status();
   if (!absl::IsOutOfRange(status) || !(*session)->should_stop()) return 98;
   if (status.message() != "stopped by SIGTERM before the step under way was done") return 97;
+  // Nothing saves what it trains now.
+  if (!absl::IsOutOfRange((*session)->Run({}, {}, {program.train}).status())) return 95;
+  if ((*session)->GlobalStep().value_or(0) != 2) return 94;
   if (what == kReturns) return ExitCodeFor(status);
   const absl::Status closed = (*session)->Close();
   return num_ends == 1 ? ExitCodeFor(closed) : 96;
