@@ -71,6 +71,9 @@ TEST(WeirCommandTest, BadContentIsStillBadContent) {
 }
 
 TEST(WeirCommandTest, AFileThatMayNotGrowIsAnErrorAndNoSignal) {
+  if (RunInShell("ulimit -f 0;", "version", "").code != 0) {
+    GTEST_SKIP() << "a sanitizer in the program writes a file before the program begins";
+  }
   const std::string out = absl::StrCat(MakeTestDir("weir_out_"), "/out");
   EXPECT_EQ(RunInShell("ulimit -f 0;", "version", absl::StrCat("> '", out, "'")).code, 1);
 }

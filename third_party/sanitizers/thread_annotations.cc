@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <cstdarg>
+#include <cstdint>
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
@@ -194,6 +195,14 @@ WEIR_WRAP(void, _ZN4absl7debian315BlockingCounter4WaitEv, BlockingCounter* count
   Acquire(counter);
 }
 
+// Whoever drops the last reference deletes what the others have read.
+WEIR_WRAP(void, _ZN4absl7debian36Status15UnrefNonInlinedEm, uintptr_t rep) {
+  void* const object = reinterpret_cast<void*>(rep & ~uintptr_t{3});  // two bits are flags
+  Release(object);
+  Acquire(object);
+  __real__ZN4absl7debian36Status15UnrefNonInlinedEm(rep);
+}
+
 // The third argument of all that we call is an int, a pointer, or not there.
 int __real_fcntl(int fd, int command, ...);
 int __wrap_fcntl(int fd, int command, ...) {
@@ -227,6 +236,8 @@ const char* __tsan_default_suppressions() {
          "called_from_lib:libssl.so\n"
          // Locked in the library, unlocked inline.
          "mutex:google::protobuf::internal::MapField\n"
+         // The sanitizer does not know that opendir gives a number anew, which a library may have closed.
+         "race:^closedir$\n"
          // Templates that the binary has compiled too and the library calls there; inlined parts of reference
          // counts, whose other half is in the library.
          "race:libgrpc++.so\n"
