@@ -1,6 +1,5 @@
 #include "session/session.h"
 
-#include <algorithm>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -336,40 +335,6 @@ TEST_F(SessionTest, ARandomNodeHasOneStreamWhateverIsFetchedWithIt) {
   session_.reset();  // another session begins anew
   EXPECT_EQ(worker_.num_sessions(), 0);
   EXPECT_EQ(values({r}), first);
-}
-
-// As a worker of a job does whose program has other sizes than the chief's.
-TEST_F(SessionTest, AVariableOfAnotherModelIsNotUsed) {
-  const auto table = [](GraphBuilder& g, PartialShape shape) {
-    return g.AddOp("VarHandleOp", {}, {{"dtype", DType::kFloat32}, {"shape", shape}}, "table");
-  };
-  Tensor table_values(DType::kFloat32, {2, 3});
-  std::fill_n(table_values.flat<float>().data(), 6, 1.0f);
-  Node* const assign = g_.AddNode("AssignVariableOp", {table(g_, {2, 3}), Constant(g_, table_values)});
-  ASSERT_TRUE(session().Run({}, {}, {assign}).ok());
-  for (const PartialShape& shape : {PartialShape({2, 3}), PartialShape({-1, 3}), PartialShape({4, 3})}) {
-    GraphBuilder g(runtime_->ops());
-    const Output handle = table(g, shape);
-    const AttrMap floats = {{"dtype", DType::kFloat32}};
-    const Output rows = Constant(g, Tensor::Vector<int32_t>({1}));
-    const Output row = Constant(g, Tensor::Vector<int32_t>({1}));
-    const std::vector<Output> reads = {g.AddOp("ReadVariableOp", {handle}, floats),
-                                       g.AddOp("ResourceGather", {handle, rows}, floats),
-                                       g.AddOp("ResourceGatherNd", {handle, row}, floats)};
-    ASSERT_TRUE(g.ok()) << g.status();
-    const auto session = Session::Create(g.graph(), {&worker_}, runtime_->kernels()).value();
-    for (const Output& read : reads) {
-      const absl::Status status = session->Run({}, {read}).status();
-      if (shape == PartialShape({4, 3})) {
-        EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << read.name();
-        EXPECT_THAT(Message(status),
-                    HasSubstr("variable 'table' is float[2,3], and [4,3] in this graph: another "
-                              "program has set it, which builds another model"));
-      } else {
-        EXPECT_TRUE(status.ok()) << shape << " " << read.name() << ": " << status;
-      }
-    }
-  }
 }
 
 TEST_F(SessionTest, ASessionThatIsClosedRunsNothing) {

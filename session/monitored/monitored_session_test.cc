@@ -190,6 +190,20 @@ TEST(MonitoredSessionTest, AWorkerWithMoreVariablesThanTheChiefIsToldWhy) {
                 "a value: if the chief trains already, it builds another model)"));
 }
 
+TEST(MonitoredSessionTest, AWorkerWithVariablesOfOtherShapesIsRefused) {
+  TestProgram program;
+  auto chief = program.Start({});
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  GraphBuilder g(program.runtime->ops());
+  MakeVariable(g, "w", Tensor::Vector<float>({0, 0}));
+  const absl::Status status =
+      MonitoredTrainingSession(g, {.target = program.target, .is_chief = false}).status();
+  EXPECT_EQ(ExitCodeFor(status), kExitUserError) << status;
+  EXPECT_THAT(
+      Message(status),
+      HasSubstr("variable 'w' is [] on its task, and [2] in this program: the chief builds another model"));
+}
+
 // Nobody may be left who remembers that the job has ended, and there is no folder that says so: a worker that
 // comes later would wait for two hours.
 TEST(MonitoredSessionTest, AWorkerWithoutAFolderGivesUpSoonerOnAChiefThatIsNotThere) {

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/node_of_graph.h"
+#include "graph/types/shape.h"
 #include "graph/types/status_macros.h"
 #include "ops/variable.h"
 #include "session/executor/update_ledger.h"
@@ -112,6 +113,7 @@ absl::Status Scaffold::Finalize(GraphBuilder& builder) {
   for (size_t i = is_initialized.size(); i < graph.variables().size(); ++i) {
     WEIR_ASSIGN_OR_RETURN(Output handle, graph.FindOutput(graph.variables()[i].handle_name));
     is_initialized.push_back(builder.AddOp("VarIsInitializedOp", {handle}));
+    shapes.push_back(builder.AddOp("VariableShape", {handle}, {{"out_type", DType::kInt64}}));
   }
   if (!saver && !graph.variables().empty()) {
     WEIR_ASSIGN_OR_RETURN(saver, Saver::Build(builder, saver_options));
@@ -143,6 +145,23 @@ absl::StatusOr<std::vector<std::string>> Scaffold::UninitializedVariables(Sessio
     if (!values[i].scalar<bool>()) names.push_back(session.graph().variables()[i].variable_name);
   }
   return names;
+}
+
+absl::Status Scaffold::CheckShapes(Session& session) const {
+  if (shapes.empty()) return absl::OkStatus();
+  const std::vector<TensorRef> fetches(shapes.begin(), shapes.end());
+  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values, session.Run({}, fetches));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const VariableDef& variable = session.graph().variables()[i];
+    WEIR_ASSIGN_OR_RETURN(const Output handle, session.graph().FindOutput(variable.handle_name));
+    const auto& type = handle.node->resource_type(handle.index);
+    WEIR_ASSIGN_OR_RETURN(const PartialShape found, PartialShape::FromDims(values[i].flat<int64_t>()));
+    if (!type || type->shape.IsCompatibleWith(found)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", variable.variable_name, "' is ", found.ToString(), " on its task, and ",
+                     type->shape.ToString(), " in this program: the chief", " builds another model"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace weir

@@ -48,8 +48,9 @@ struct Scaffold {
   std::shared_ptr<Saver> saver;
   SaverOptions saver_options;
 
-  // One bool per variable, in the order of graph.variables().
+  // One bool per variable, in the order of graph.variables(); and the shape of its value, int64.
   std::vector<Output> is_initialized;
+  std::vector<Output> shapes;
 
   // May be called again: then it adds nothing, unless the graph has more variables now.
   // Errors: InvalidArgument for a part that is not of the kind it has to be, or a collection with two items.
@@ -61,6 +62,9 @@ struct Scaffold {
   absl::StatusOr<std::vector<std::string>> InitializeLocally(Session& session) const;
   // Names of the variables that have no value yet.
   absl::StatusOr<std::vector<std::string>> UninitializedVariables(Session& session) const;
+  // InvalidArgument when a variable has another shape than in the graph: who has set it builds another model.
+  // FailedPrecondition when one has no value.
+  absl::Status CheckShapes(Session& session) const;
 };
 
 }  // namespace weir

@@ -160,7 +160,10 @@ class Follower final : public SessionCreator {
     if (missing.empty()) {
       WEIR_ASSIGN_OR_RETURN(missing, scaffold().UninitializedVariables(*session));
     }
-    if (missing.empty()) return session;
+    if (missing.empty()) {
+      WEIR_RETURN_IF_ERROR(CheckModel(*session));
+      return session;
+    }
     if (const std::string why = options_.why_over ? options_.why_over() : ""; !why.empty()) {
       return TrainingIsOverError(
           absl::StrCat("variables without a value: ", FirstNames(missing), " (training is over: ", why, ")"));
@@ -189,6 +192,14 @@ class Follower final : public SessionCreator {
   const SessionTarget& target() const override { return options_.target; }
 
  private:
+  // Whether the chief builds the same model, as far as shapes tell.
+  absl::Status CheckModel(Session& session) const {
+    if (scaffold().ready) return absl::OkStatus();  // then not all need a value
+    const absl::Status same = scaffold().CheckShapes(session);
+    if (!absl::IsFailedPrecondition(same)) return same;
+    return AwaitChief(absl::StrCat(same.message(), " (the chief has to initialise or restore it"));
+  }
+
   // A chief that trains never gives a value to what its own graph lacks.
   std::string HintAtAnotherModel(size_t num_missing) const {
     const size_t num_variables = scaffold().is_initialized.size();

@@ -237,7 +237,7 @@ const char* __tsan_default_suppressions() {
          // Locked in the library, unlocked inline.
          "mutex:google::protobuf::internal::MapField\n"
          // The sanitizer does not know that opendir gives a number anew, which a library may have closed.
-         "race:^closedir$\n"
+         "race:closedir\n"
          // Templates that the binary has compiled too and the library calls there; inlined parts of reference
          // counts, whose other half is in the library.
          "race:libgrpc++.so\n"

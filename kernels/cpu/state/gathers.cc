@@ -53,14 +53,13 @@ absl::Status CopySlices(KernelContext& context, const Tensor& tensor, const Slic
 class Gather final : public Kernel {
  public:
   explicit Gather(const KernelConstruction& construction)
-      : batch_dims_(construction.attr<int64_t>("batch_dims")), declared_(construction, 0) {}
+      : batch_dims_(construction.attr<int64_t>("batch_dims")) {}
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const NamedVariable source, LookupVariable(context, 0));
     const Variable& variable = *source.variable;
     absl::ReaderMutexLock lock(&variable.mutex);
     WEIR_RETURN_IF_ERROR(CheckRead(variable, source.name, context.output_type(0)));
-    WEIR_RETURN_IF_ERROR(declared_.Check(variable, source.name));
     WEIR_ASSIGN_OR_RETURN(const Slices slices,
                           SlicesOfRows(context, variable.tensor.shape(), context.input(1), batch_dims_));
     return CopySlices(context, variable.tensor, slices);
@@ -68,27 +67,17 @@ class Gather final : public Kernel {
 
  private:
   const int64_t batch_dims_;
-  const DeclaredShape declared_;
 };
 
-class GatherNd final : public Kernel {
- public:
-  explicit GatherNd(const KernelConstruction& construction) : declared_(construction, 0) {}
-
-  absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const NamedVariable source, LookupVariable(context, 0));
-    const Variable& variable = *source.variable;
-    absl::ReaderMutexLock lock(&variable.mutex);
-    WEIR_RETURN_IF_ERROR(CheckRead(variable, source.name, context.output_type(0)));
-    WEIR_RETURN_IF_ERROR(declared_.Check(variable, source.name));
-    WEIR_ASSIGN_OR_RETURN(const Slices slices, SlicesAtCoordinates(context, variable.tensor.shape(),
-                                                                   context.input(1), BadIndices::kError));
-    return CopySlices(context, variable.tensor, slices);
-  }
-
- private:
-  const DeclaredShape declared_;
-};
+absl::Status GatherNd(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const NamedVariable source, LookupVariable(context, 0));
+  const Variable& variable = *source.variable;
+  absl::ReaderMutexLock lock(&variable.mutex);
+  WEIR_RETURN_IF_ERROR(CheckRead(variable, source.name, context.output_type(0)));
+  WEIR_ASSIGN_OR_RETURN(const Slices slices, SlicesAtCoordinates(context, variable.tensor.shape(),
+                                                                 context.input(1), BadIndices::kError));
+  return CopySlices(context, variable.tensor, slices);
+}
 
 absl::Status ShapeOfVariable(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const NamedVariable source, LookupVariable(context, 0));
@@ -110,7 +99,7 @@ absl::Status ShapeOfVariable(KernelContext& context) {
 
 void RegisterGathersKernels(DeviceKernels& kernels) {
   kernels.Add<Gather>("ResourceGather", {{"dtype", AllDTypes()}});
-  kernels.Add<GatherNd>("ResourceGatherNd", {{"dtype", AllDTypes()}});
+  kernels.Add<&GatherNd>("ResourceGatherNd", {{"dtype", AllDTypes()}});
   kernels.Add<&ShapeOfVariable>("VariableShape");
 }
 

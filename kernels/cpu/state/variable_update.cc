@@ -19,19 +19,6 @@ absl::Status UninitializedVariable(absl::string_view name) {
                                                     ": run its initializer or restore a checkpoint first"));
 }
 
-DeclaredShape::DeclaredShape(const KernelConstruction& construction, int input) {
-  const Output& handle = construction.node().input(input);
-  if (const auto& type = handle.node->resource_type(handle.index)) shape_ = type->shape;
-}
-
-absl::Status DeclaredShape::Check(const Variable& variable, absl::string_view name) const {
-  const Tensor& tensor = variable.tensor;
-  if (allows(tensor.shape())) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "variable '", name, "' is ", TypeString(tensor.dtype(), tensor.shape()), ", and ", shape_.ToString(),
-      " in this graph: another program has set it, which builds another model"));
-}
-
 absl::Status CheckUpdate(const Variable& variable, absl::string_view name, absl::string_view what,
                          const Tensor& update) {
   const Tensor& tensor = variable.tensor;

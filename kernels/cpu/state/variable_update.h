@@ -13,8 +13,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "graph/types/shape.h"
-#include "kernels/kernel.h"
 #include "kernels/kernel_context.h"
 #include "kernels/variable.h"
 
@@ -32,22 +30,6 @@ absl::StatusOr<NamedVariable> LookupVariable(KernelContext& context, int input);
 // FailedPrecondition "Attempting to use uninitialized value dense/kernel: ...", the beginning of TensorFlow's
 // text.
 absl::Status UninitializedVariable(absl::string_view name);
-
-// The shape that the graph of a kernel gives the variable of one of its inputs. Another program may have set
-// the variable meanwhile, maybe that of a task that builds another model. Any shape where the handle is made
-// in another graph.
-class DeclaredShape {
- public:
-  DeclaredShape(const KernelConstruction& construction, int input);
-  bool allows(const Shape& shape) const { return shape_.IsCompatibleWith(shape); }
-  const PartialShape& shape() const { return shape_; }
-  // InvalidArgument when the value of an initialised variable has a shape that is not allowed.
-  absl::Status Check(const Variable& variable, absl::string_view name) const
-      ABSL_SHARED_LOCKS_REQUIRED(variable.mutex);
-
- private:
-  PartialShape shape_;
-};
 
 // InvalidArgument unless the variable is initialised and has this dtype and shape; `what` names the other
 // tensor.

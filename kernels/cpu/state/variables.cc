@@ -57,7 +57,7 @@ class VarHandle final : public Kernel {
 
 class ReadVariable final : public Kernel {
  public:
-  explicit ReadVariable(const KernelConstruction& construction) : declared_(construction, 0) {}
+  explicit ReadVariable(const KernelConstruction&) {}
 
   absl::Status Compute(KernelContext& context) override {
     const absl::StatusOr<NamedVariable> found = LookupVariable(context, 0);
@@ -73,26 +73,26 @@ class ReadVariable final : public Kernel {
     if (value.dtype() != context.output_type(0)) {
       return DTypeDiffers(source.name, value.dtype(), context.output_type(0));
     }
-    WEIR_RETURN_IF_ERROR(declared_.Check(variable, source.name));
     context.set_output(0, value);
     return absl::OkStatus();
   }
-
- private:
-  const DeclaredShape declared_;
 };
 
 class AssignVariable final : public Kernel {
  public:
   explicit AssignVariable(const KernelConstruction& construction)
-      : validate_shape_(construction.attr<bool>("validate_shape")), declared_(construction, 0) {}
+      : validate_shape_(construction.attr<bool>("validate_shape")) {
+    const Output& handle = construction.node().input(0);
+    if (const auto& type = handle.node->resource_type(handle.index)) declared_shape_ = type->shape;
+  }
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const NamedVariable target, LookupVariable(context, 0));
     const Tensor& value = context.input(1);
     Variable& variable = *target.variable;
     if (value.dtype() != variable.dtype) return DTypeDiffers(target.name, variable.dtype, value.dtype());
-    if (!declared_.allows(value.shape())) return WrongShape(target.name, declared_.shape(), value);
+    if (!declared_shape_.IsCompatibleWith(value.shape()))
+      return WrongShape(target.name, declared_shape_, value);
     Tensor old;  // freed after the lock
     absl::MutexLock lock(&variable.mutex);
     Tensor& tensor = variable.tensor;
@@ -113,7 +113,7 @@ class AssignVariable final : public Kernel {
   }
 
   const bool validate_shape_;
-  const DeclaredShape declared_;
+  PartialShape declared_shape_;
 };
 
 // AssignAdd and AssignSub.
