@@ -7,6 +7,7 @@ CudaKernelTable AllCudaKernels() {
   cuda::AddBatchNormKernels(&table);
   cuda::AddDataCheckKernels(&table);
   cuda::AddElementwiseKernels(&table);
+  cuda::AddIndexedKernels(&table);
   cuda::AddPoolKernels(&table);
   cuda::AddTrainingKernels(&table);
   cuda::AddReductionKernels(&table);

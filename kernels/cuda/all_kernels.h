@@ -13,6 +13,7 @@ namespace cuda {
 void AddBatchNormKernels(CudaKernelTable* table);
 void AddDataCheckKernels(CudaKernelTable* table);
 void AddElementwiseKernels(CudaKernelTable* table);
+void AddIndexedKernels(CudaKernelTable* table);
 void AddTrainingKernels(CudaKernelTable* table);
 void AddPoolKernels(CudaKernelTable* table);
 void AddReductionKernels(CudaKernelTable* table);

@@ -64,6 +64,7 @@ void RegisterBatchNormOps(DeviceKernels& kernels);
 void RegisterConvolutionOps(DeviceKernels& kernels);
 void RegisterDebuggingOps(DeviceKernels& kernels);
 void RegisterElementOps(DeviceKernels& kernels);
+void RegisterGatherOps(DeviceKernels& kernels);
 void RegisterLossOps(DeviceKernels& kernels);
 void RegisterMatrixOps(DeviceKernels& kernels);
 void RegisterPoolOps(DeviceKernels& kernels);

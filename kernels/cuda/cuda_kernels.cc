@@ -24,6 +24,7 @@ void RegisterAll(KernelRegistry& registry) {
   cuda::RegisterConvolutionOps(kernels);
   cuda::RegisterDebuggingOps(kernels);
   cuda::RegisterElementOps(kernels);
+  cuda::RegisterGatherOps(kernels);
   cuda::RegisterLossOps(kernels);
   cuda::RegisterMatrixOps(kernels);
   cuda::RegisterPoolOps(kernels);

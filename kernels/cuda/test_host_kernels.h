@@ -17,6 +17,7 @@
 #include "kernels/cuda/batch_norm_bodies.h"
 #include "kernels/cuda/data_check_bodies.h"
 #include "kernels/cuda/element_bodies.h"
+#include "kernels/cuda/indexed_bodies.h"
 #include "kernels/cuda/kernel_table.h"
 #include "kernels/cuda/pool_bodies.h"
 #include "kernels/cuda/recording_cuda_api.h"
@@ -30,6 +31,7 @@ class HostKernels {
     AddElementwise();
     AddChecks();
     AddUpdates();
+    AddIndexed();
     AddRows();
     AddBatchNorm();
     AddPools();
@@ -140,6 +142,29 @@ class HostKernels {
               }
             }
           });
+    });
+  }
+
+  void AddIndexed() {
+    cuda::VisitIndices([this]<typename Index>() {
+      Add<const Index*, int64_t, int64_t, cuda::DataErrorPlace>(
+          "CheckIndices", {DTypeOf<Index>},
+          [](const CudaGrid& grid, const Index* indices, int64_t n, int64_t limit,
+             const cuda::DataErrorPlace& place) {
+            ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+              cuda::CheckIndicesBody(thread, indices, n, limit, place);
+            });
+          });
+      cuda::VisitSizes([this]<typename Word>() {
+        Add<const Word*, const Index*, Word*, int64_t, cuda::GatherDims, cuda::DataErrorPlace>(
+            "Gather", {DTypeOf<Word>, DTypeOf<Index>},
+            [](const CudaGrid& grid, const Word* params, const Index* indices, Word* output, int64_t n,
+               const cuda::GatherDims& dims, const cuda::DataErrorPlace& place) {
+              ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+                cuda::GatherBody(thread, params, indices, output, n, dims, place);
+              });
+            });
+      });
     });
   }
 

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/math/arithmetic.h"
+#include "kernels/cpu/state/row_indices.h"
 #include "kernels/cpu/state/slices.h"
 #include "kernels/cpu/state/variable_update.h"
 #include "kernels/cpu/with_dtype.h"
@@ -69,12 +69,7 @@ class Scatter : public Kernel {
   // Rows may all be changed by one scalar.
   absl::Status CheckShape(const Slices& slices, const Tensor& updates, const Tensor& tensor,
                           absl::string_view name) const {
-    if (kind_ == Kind::kRows && updates.shape().is_scalar()) return absl::OkStatus();
-    if (updates.shape().dims() == absl::MakeConstSpan(slices.dims)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("updates must be [", absl::StrJoin(slices.dims, ","),
-                                                   "] to change slices of variable '", name, "', which is ",
-                                                   TypeString(tensor.dtype(), tensor.shape()), ", is ",
-                                                   TypeString(updates.dtype(), updates.shape())));
+    return CheckSliceUpdates(tensor, name, slices.dims, updates, kind_ == Kind::kRows);
   }
 
  private:
