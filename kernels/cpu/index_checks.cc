@@ -1,5 +1,6 @@
 #include "kernels/cpu/index_checks.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,12 @@ int64_t Product(absl::Span<const int64_t> dims) {
   return product;
 }
 
+absl::Status NotInRange(absl::string_view name, const Tensor& indices, int64_t position, int64_t limit) {
+  return absl::InvalidArgumentError(absl::StrCat(name, ElementPosition(indices.shape().dims(), position),
+                                                 " = ", IntegerAt(indices, position), " is not in [0, ",
+                                                 limit, ")"));
+}
+
 }  // namespace
 
 absl::Status CheckIndices(absl::string_view name, const Tensor& indices, int64_t limit) {
@@ -27,9 +34,28 @@ absl::Status CheckIndices(absl::string_view name, const Tensor& indices, int64_t
     while (i < count && static_cast<uint64_t>(values[i]) < static_cast<uint64_t>(limit)) ++i;
     return i;
   });
-  if (bad == count) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ElementPosition(indices.shape().dims(), bad), " = ",
-                                                 IntegerAt(indices, bad), " is not in [0, ", limit, ")"));
+  return bad == count ? absl::OkStatus() : NotInRange(name, indices, bad, limit);
+}
+
+absl::Status CheckSegmentIds(const Tensor& ids, int64_t num_segments) {
+  const int64_t count = ids.num_elements();
+  const int64_t bad = WithIndices(ids, [&](const auto* values) {
+    return std::find_if(values, values + count, [&](int64_t id) { return id >= num_segments; }) - values;
+  });
+  return bad == count ? absl::OkStatus() : NotInRange("segment_ids", ids, bad, num_segments);
+}
+
+absl::StatusOr<Shape> ShapeOfSegments(const Shape& data, const Shape& ids, int64_t num_segments) {
+  if (ids.rank() > data.rank() || ids.dims() != data.dims().subspan(0, ids.rank())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.shape = ", data.ToString(), " does not start with segment_ids.shape = ", ids.ToString()));
+  }
+  if (num_segments < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("num_segments must be non-negative, is ", num_segments));
+  }
+  Dims dims = {num_segments};
+  dims.insert(dims.end(), data.dims().begin() + ids.rank(), data.dims().end());
+  return Shape::FromDims(dims);
 }
 
 absl::StatusOr<GatheredSlices> PlanGather(const Shape& params, const Shape& indices, const Tensor& axis,

@@ -33,4 +33,11 @@ absl::StatusOr<GatheredSlices> PlanGather(const Shape& params, const Shape& indi
 absl::StatusOr<GatheredSlices> PlanGatherAlong(int axis, const Shape& params, const Shape& indices,
                                                int batch_rank);
 
+// The sums of segments of `data`, whose first dimensions are those of the ids. InvalidArgument when shapes do
+// not fit.
+absl::StatusOr<Shape> ShapeOfSegments(const Shape& data, const Shape& ids, int64_t num_segments);
+// InvalidArgument "segment_ids[0,3] = 7 is not in [0, 2)" unless all are below `num_segments`; those of
+// negative ones are dropped.
+absl::Status CheckSegmentIds(const Tensor& ids, int64_t num_segments);
+
 }  // namespace weir

@@ -5,6 +5,7 @@ namespace weir {
 CudaKernelTable AllCudaKernels() {
   CudaKernelTable table;
   cuda::AddBatchNormKernels(&table);
+  cuda::AddChoiceKernels(&table);
   cuda::AddDataCheckKernels(&table);
   cuda::AddElementwiseKernels(&table);
   cuda::AddIndexedKernels(&table);

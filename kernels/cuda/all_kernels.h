@@ -11,6 +11,7 @@ namespace cuda {
 
 // One function for each .cu file.
 void AddBatchNormKernels(CudaKernelTable* table);
+void AddChoiceKernels(CudaKernelTable* table);
 void AddDataCheckKernels(CudaKernelTable* table);
 void AddElementwiseKernels(CudaKernelTable* table);
 void AddIndexedKernels(CudaKernelTable* table);

@@ -17,6 +17,11 @@ absl::StatusOr<GatheredSlices> PlanRows(const Shape& variable, const Shape& indi
   return PlanGatherAlong(static_cast<int>(batch_dims), variable, indices, static_cast<int>(batch_dims));
 }
 
+absl::Status CheckHasRows(const Shape& variable) {
+  if (variable.rank() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("the variable must have at least one dimension, is a scalar");
+}
+
 absl::Status CheckSliceUpdates(const Tensor& variable, absl::string_view name,
                                absl::Span<const int64_t> slices, const Tensor& updates, bool allows_scalar) {
   if (allows_scalar && updates.shape().is_scalar()) return absl::OkStatus();

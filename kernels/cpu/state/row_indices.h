@@ -21,6 +21,9 @@ namespace weir {
 // it.
 absl::StatusOr<GatheredSlices> PlanRows(const Shape& variable, const Shape& indices, int64_t batch_dims = 0);
 
+// Whether a variable of that shape has rows.
+absl::Status CheckHasRows(const Shape& variable);
+
 // Whether updates of the dtype of `variable`, which is named `name`, change slices that have together the
 // dimensions `slices`. A scalar may change any when `allows_scalar`.
 absl::Status CheckSliceUpdates(const Tensor& variable, absl::string_view name,

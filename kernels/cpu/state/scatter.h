@@ -60,9 +60,7 @@ class Scatter : public Kernel {
   absl::StatusOr<Slices> Find(KernelContext& context, const Tensor& tensor) const {
     const Tensor& indices = context.input(1);
     if (kind_ == Kind::kCoordinates) return SlicesAtCoordinates(context, tensor.shape(), indices, bad_);
-    if (tensor.shape().rank() == 0) {
-      return absl::InvalidArgumentError("the variable must have at least one dimension, is a scalar");
-    }
+    WEIR_RETURN_IF_ERROR(CheckHasRows(tensor.shape()));
     return SlicesOfRows(context, tensor.shape(), indices);
   }
 
