@@ -4,8 +4,14 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/cub_pairs.h"
+#include "kernels/cuda/cuda_error.h"
 
 namespace weir::cuda {
+
+// What cub_sort.cc makes of the numbers.
+static_assert(static_cast<int>(cudaSuccess) == kCudaSuccess);
+static_assert(static_cast<int>(cudaErrorMemoryAllocation) == kCudaOutOfMemory);
+
 namespace {
 
 template <typename T>
