@@ -67,8 +67,8 @@ class CudaOptimizersTest : public CudaSessionTest, public ::testing::WithParamIn
   // Numbers of a seed. Slots are squares in most rules, and larger than the square of a mean: only the
   // variable has signs.
   template <typename T>
-  static Tensor Numbers(int seed, bool has_signs) {
-    Tensor tensor(DTypeOf<T>, Shape({37}));
+  static Tensor Numbers(int seed, bool has_signs, const Shape& shape) {
+    Tensor tensor(DTypeOf<T>, shape);
     std::mt19937 random(seed);
     for (T& x : tensor.flat<T>()) {
       const double number = static_cast<double>(random()) / 4294967296.0;
@@ -77,9 +77,11 @@ class CudaOptimizersTest : public CudaSessionTest, public ::testing::WithParamIn
     return tensor;
   }
 
-  // The variables after one call.
+  // The variables after one call: of the op for all rows, or of that for some, of which one comes three times
+  // and one twice.
   template <typename T>
-  std::vector<Tensor> Run(const OptimizerOp& op, bool flag, bool on_gpu) {
+  std::vector<Tensor> Run(const OptimizerOp& op, bool flag, bool on_gpu, bool is_sparse) {
+    const Shape shape = is_sparse ? Shape({7, 5}) : Shape({37});
     Place place(on_gpu ? Gpus(1) : RuntimeOptions{.num_threads = 1}, {.allow_soft_placement = false});
     GraphBuilder& g = place.g;
     auto scope = g.DeviceScope(on_gpu ? "/gpu:0" : "/cpu:0");
@@ -87,18 +89,22 @@ class CudaOptimizersTest : public CudaSessionTest, public ::testing::WithParamIn
     std::vector<TargetRef> initializers;
     std::vector<TensorRef> values;
     for (int i = 0; i < op.num_variables; ++i) {
-      const ModelVariable v = MakeVariable(g, absl::StrCat("v", i), Numbers<T>(i, i == 0));
+      const ModelVariable v = MakeVariable(g, absl::StrCat("v", i), Numbers<T>(i, i == 0, shape));
       inputs.push_back(v.handle);
       initializers.push_back(v.initializer);
       values.push_back(v.value);
     }
     for (const auto& [name, value] : op.inputs) {
-      inputs.push_back(Const(g, name.empty() ? Numbers<T>(9, true) : Tensor::Scalar(static_cast<T>(value))));
+      inputs.push_back(
+          Const(g, name.empty() ? Numbers<T>(9, true, shape) : Tensor::Scalar(static_cast<T>(value))));
+      if (name.empty() && is_sparse) {
+        inputs.push_back(Const(g, Tensor::Vector<int64_t>({2, 0, 2, 6, 1, 2, 0})));
+      }
     }
     std::vector<std::pair<std::string, AttrValue>> attrs;
     if (op.flag != nullptr) attrs.emplace_back(op.flag, flag);
-    Node* const update = g.AddNode(absl::StrCat("ResourceApply", op.name), {inputs.begin(), inputs.end()},
-                                   {attrs.begin(), attrs.end()});
+    Node* const update = g.AddNode(absl::StrCat(is_sparse ? "ResourceSparseApply" : "ResourceApply", op.name),
+                                   {inputs.begin(), inputs.end()}, {attrs.begin(), attrs.end()});
     absl::Status status = place.session().Run({}, {}, initializers).status();
     status.Update(place.session().Run({}, {}, {update}).status());
     const auto result = place.session().Run({}, values);
@@ -107,13 +113,15 @@ class CudaOptimizersTest : public CudaSessionTest, public ::testing::WithParamIn
   }
 
   template <typename T>
-  void Compare() {
+  void Compare(bool is_sparse) {
     for (const bool flag : {false, true}) {
       if (flag && GetParam().flag == nullptr) continue;
       api_.ClearLog();
-      const std::vector<Tensor> found = Run<T>(GetParam(), flag, true);
-      EXPECT_THAT(Launches(), Contains(absl::StrCat(GetParam().name, "_", DTypeName(DTypeOf<T>))));
-      const std::vector<Tensor> expected = Run<T>(GetParam(), flag, false);
+      const std::vector<Tensor> found = Run<T>(GetParam(), flag, true, is_sparse);
+      const std::string dtype(DTypeName(DTypeOf<T>));
+      EXPECT_THAT(Launches(), Contains(is_sparse ? absl::StrCat(GetParam().name, "Rows_", dtype, "_uint32")
+                                                 : absl::StrCat(GetParam().name, "_", dtype)));
+      const std::vector<Tensor> expected = Run<T>(GetParam(), flag, false, is_sparse);
       ASSERT_EQ(found.size(), expected.size());
       for (size_t i = 0; i < found.size(); ++i) {
         EXPECT_EQ(found[i].flat<T>(), expected[i].flat<T>()) << i << " " << flag;
@@ -125,8 +133,16 @@ class CudaOptimizersTest : public CudaSessionTest, public ::testing::WithParamIn
 TEST_P(CudaOptimizersTest, IsTheCpusBitForBit) {
   // What the CPU fuses without FMA it rounds twice.
   if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no FMA";
-  Compare<float>();
-  Compare<double>();
+  Compare<float>(false);
+  Compare<double>(false);
+}
+
+TEST_P(CudaOptimizersTest, OfRowsIsTheCpusBitForBit) {
+  if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no FMA";
+  const std::string name = GetParam().name;
+  if (name == "GradientDescent" || name == "Adam" || name == "AdaMax") GTEST_SKIP() << "has no op for rows";
+  Compare<float>(true);
+  Compare<double>(true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, CudaOptimizersTest, ::testing::ValuesIn(Ops()),
@@ -136,8 +152,9 @@ TEST(CudaOptimizerOps, AreAllTested) {
   std::vector<std::string> tested;
   for (const OptimizerOp& op : Ops()) tested.push_back(absl::StrCat("ResourceApply", op.name));
   for (const std::string& op : NamesOfCudaOps()) {
-    if (!op.starts_with("ResourceApply")) continue;
-    EXPECT_THAT(tested, Contains(op));
+    const bool is_sparse = op.starts_with("ResourceSparseApply");
+    if (!is_sparse && !op.starts_with("ResourceApply")) continue;
+    EXPECT_THAT(tested, Contains(is_sparse ? absl::StrCat("ResourceApply", op.substr(19)) : op));
   }
 }
 

@@ -54,7 +54,7 @@ class CudaPlacementTest : public CudaSessionTest {
  protected:
   void SetUp() override {
     ASSERT_THAT(NamesOfCudaOps(), AllOf(Not(Contains("ResourceApplyAdadelta")), Not(Contains("Softplus")),
-                                        Not(Contains("ResourceScatterAdd"))));
+                                        Not(Contains("ResourceScatterNdAdd"))));
   }
 
   // Three steps; the values of all variables, one after the other.
@@ -143,15 +143,16 @@ TEST_F(CudaPlacementTest, AVariableStaysWhereAnEarlierStepHasIt) {
   EXPECT_THAT(DevicesOf(session, "rows"), Each(kGpu));
   Node* update = nullptr;
   const auto add = [&] {
-    update = gpu.g.AddNode("ResourceScatterAdd", {rows.handle, Const(gpu.g, Tensor::Vector<int32_t>({1})),
-                                                  Const(gpu.g, Tensor::Vector<float>({3}))});
+    const Output index = Const(gpu.g, Tensor::FromSpan<int32_t>({1, 1}, {1}));
+    update =
+        gpu.g.AddNode("ResourceScatterNdAdd", {rows.handle, index, Const(gpu.g, Tensor::Vector<float>({3}))});
     return gpu.g.status();
   };
   ASSERT_TRUE(session.Extend(add).ok());
   const absl::Status status = session.Run({}, {}, {update}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_THAT(status.message(), AllOf(HasSubstr("VarHandleOp 'rows' is on a GPU since an earlier step"),
-                                      HasSubstr("there is no GPU kernel for ResourceScatterAdd")));
+                                      HasSubstr("there is no GPU kernel for ResourceScatterNdAdd")));
   const auto values = session.Run({}, {rows.value});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_EQ((*values)[0].flat<float>()[1], 2);

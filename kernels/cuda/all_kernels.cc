@@ -5,8 +5,10 @@ namespace weir {
 CudaKernelTable AllCudaKernels() {
   CudaKernelTable table;
   cuda::AddBatchNormKernels(&table);
+  cuda::AddChoiceKernels(&table);
   cuda::AddDataCheckKernels(&table);
   cuda::AddElementwiseKernels(&table);
+  cuda::AddIndexedKernels(&table);
   cuda::AddPoolKernels(&table);
   cuda::AddTrainingKernels(&table);
   cuda::AddReductionKernels(&table);

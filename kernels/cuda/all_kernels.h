@@ -11,8 +11,10 @@ namespace cuda {
 
 // One function for each .cu file.
 void AddBatchNormKernels(CudaKernelTable* table);
+void AddChoiceKernels(CudaKernelTable* table);
 void AddDataCheckKernels(CudaKernelTable* table);
 void AddElementwiseKernels(CudaKernelTable* table);
+void AddIndexedKernels(CudaKernelTable* table);
 void AddTrainingKernels(CudaKernelTable* table);
 void AddPoolKernels(CudaKernelTable* table);
 void AddReductionKernels(CudaKernelTable* table);

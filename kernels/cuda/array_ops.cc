@@ -1,6 +1,9 @@
-// BroadcastTo, Fill, Tile, ZerosLike: tensors that repeat what a smaller one has.
+// BroadcastTo, Fill, Tile, ZerosLike: tensors that repeat what a smaller one has. Slice, StridedSlice,
+// Transpose: tensors that have some elements of another one, or all in another order.
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/array/layout_plans.h"
+#include "kernels/cpu/array/slice_view.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/spread.h"
@@ -97,6 +100,74 @@ class ZerosLike final : public CudaKernel {
   }
 };
 
+// Elements that a plan takes of a tensor.
+class View : public CudaKernel {
+ public:
+  using CudaKernel::CudaKernel;
+
+ protected:
+  absl::Status Take(KernelContext& context, const ViewPlan& plan) const {
+    const Tensor& input = context.input(0);
+    if (plan.is_whole) {
+      context.set_output(0, input.WithShape(plan.shape));
+      return absl::OkStatus();
+    }
+    return Copy(context, plan.shape, plan.shape.dims(), plan.view);
+  }
+
+  // The output, of `shape`, gets what loops over `sizes` come to.
+  absl::Status Copy(KernelContext& context, const Shape& shape, absl::Span<const int64_t> sizes,
+                    const StridedView& view) const {
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    if (output->num_elements() == 0) return absl::OkStatus();
+    Dims loops, strides;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i] == 1) continue;
+      loops.push_back(sizes[i]);
+      strides.push_back(view.strides[i]);
+    }
+    return LaunchSpread(stream(), kernels(), context.input(0), loops, strides, *output, view.offset);
+  }
+};
+
+class Slice final : public View {
+ public:
+  explicit Slice(const KernelConstruction& construction) : View(construction) {}
+
+ private:
+  absl::Status Enqueue(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const ViewPlan plan,
+                          PlanSlice(context.input(0).shape(), context.input(1), context.input(2)));
+    return Take(context, plan);
+  }
+};
+
+class Transpose final : public View {
+ public:
+  explicit Transpose(const KernelConstruction& construction) : View(construction) {}
+
+ private:
+  absl::Status Enqueue(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const ViewPlan plan, PlanTranspose(context.input(0).shape(), context.input(1)));
+    return Take(context, plan);
+  }
+};
+
+class StridedSlice final : public View {
+ public:
+  explicit StridedSlice(const KernelConstruction& construction)
+      : View(construction), masks_(ReadMasks(construction)) {}
+
+ private:
+  absl::Status Enqueue(KernelContext& context) override {
+    const Shape& shape = context.input(0).shape();
+    WEIR_ASSIGN_OR_RETURN(const StridedSlicePlan plan, ReadPlan(context, shape, 1, masks_));
+    return Copy(context, plan.shape, plan.sizes, SlicedView(shape, plan));
+  }
+
+  const StridedSliceMasks masks_;
+};
+
 }  // namespace
 
 void RegisterArrayOps(DeviceKernels& kernels) {
@@ -106,6 +177,12 @@ void RegisterArrayOps(DeviceKernels& kernels) {
   kernels.Add<Tile>("Tile", {{"T", dtypes}});
   kernels.Add<Fill>("Fill", {{"T", dtypes}});
   kernels.Add<ZerosLike>("ZerosLike", {{"T", dtypes}});
+  kernels.Add<Transpose>("Transpose", {{"T", dtypes}});
+  // Parts of integers are indices and sizes, most often, which the host needs.
+  const std::vector<DType> not_integers = {DType::kFloat32, DType::kFloat64, DType::kHalf, DType::kBfloat16,
+                                           DType::kBool};
+  kernels.Add<Slice>("Slice", {{"T", not_integers}});
+  kernels.Add<StridedSlice>("StridedSlice", {{"T", not_integers}});
 }
 
 }  // namespace weir::cuda

@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cuda/all_kernels.h"
+#include "kernels/cuda/cub_sort.h"
 #include "kernels/cuda/cublaslt_blas.h"
 #include "kernels/cuda/cuda_libraries.h"
 #include "kernels/cuda/cudart_api.h"
@@ -21,7 +22,8 @@ const CudaBackend& TheCudaBackend() {
     auto& libraries = *new CudaLibraries(CudaLibraryFolders());
     made->compute = {.kernels = new CudaKernelTable(AllCudaKernels()),
                      .blas = MakeCublasLtBlas(*made->api, libraries).release(),
-                     .dnn = MakeCudnnDnn(*made->api, libraries).release()};
+                     .dnn = MakeCudnnDnn(*made->api, libraries).release(),
+                     .sort = MakeCubSort(*made->api).release()};
     return made;
   }();
   return backend;

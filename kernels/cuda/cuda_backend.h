@@ -1,5 +1,5 @@
-// What the CUDA devices of a runtime are made of: CUDA, kernels, products of matrices,
-// convolutions. The real ones, or stand-ins for tests.
+// What the CUDA devices of a runtime are made of: CUDA, kernels, products of matrices, convolutions, sorts.
+// The real ones, or stand-ins for tests.
 #pragma once
 
 #include <memory>

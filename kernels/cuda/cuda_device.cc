@@ -59,6 +59,7 @@ CudaDevice::CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, Th
       kernels_(compute.kernels != nullptr ? *compute.kernels : NoKernels()),
       blas_(compute.blas),
       dnn_(compute.dnn),
+      sort_(compute.sort),
       allocator_(api, number, this->attributes().memory_limit),
       stream_(std::move(stream)),
       stream_to_host_(std::move(stream_to_host)),
@@ -78,6 +79,13 @@ absl::Status CudaDevice::Convolve(const Convolution& convolution) {
     return absl::FailedPreconditionError(absl::StrCat(name().ToString(), " was made without convolutions"));
   }
   return dnn_->Convolve(stream(), allocator(), convolution);
+}
+
+absl::Status CudaDevice::Sort(const PairSort& pairs) {
+  if (sort_ == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(name().ToString(), " was made without sorts"));
+  }
+  return sort_->Sort(stream(), allocator(), pairs);
 }
 
 void CudaDevice::Take(const Detour* detour) { detour_here = detour; }

@@ -22,6 +22,7 @@
 #include "kernels/cuda/cuda_api.h"
 #include "kernels/cuda/cuda_blas.h"
 #include "kernels/cuda/cuda_dnn.h"
+#include "kernels/cuda/cuda_sort.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/data_checks.h"
 #include "kernels/cuda/kernel_table.h"
@@ -39,6 +40,7 @@ struct CudaCompute {
   const CudaKernelTable* kernels = nullptr;
   CudaBlas* blas = nullptr;
   CudaDnn* dnn = nullptr;
+  CudaSort* sort = nullptr;
 };
 
 class CudaDevice final : public Device, public LateErrors, public Recordable {
@@ -61,6 +63,8 @@ class CudaDevice final : public Device, public LateErrors, public Recordable {
   absl::Status Multiply(const MatrixProduct& product);
   // The same for a convolution.
   absl::Status Convolve(const Convolution& convolution);
+  // The same for a sort.
+  absl::Status Sort(const PairSort& pairs);
 
   // The copy has ended, as far as `host` goes, when this returns: the elements are in pinned memory.
   absl::StatusOr<Tensor> CopyIn(const Tensor& host, CopyDone done) override;
@@ -105,6 +109,7 @@ class CudaDevice final : public Device, public LateErrors, public Recordable {
   const CudaKernelTable& kernels_;
   CudaBlas* const blas_;
   CudaDnn* const dnn_;
+  CudaSort* const sort_;
   CachingAllocator allocator_;
   const std::unique_ptr<CudaStream> stream_, stream_to_host_;
   DataChecks checks_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/state/variable_update.h"
 #include "kernels/node_error.h"
 
 namespace weir::cuda {
@@ -46,6 +47,15 @@ absl::Status CudaKernel::Await() const {
   WEIR_RETURN_IF_ERROR(end->Wait());
   device_.checks().NoteDone(mark);
   return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> TensorToUpdate(const Variable& variable, CudaDevice& device) {
+  WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWrite(variable, device));
+  const Tensor& now = variable.tensor;
+  if (next.data() != now.data() && now.num_bytes() > 0) {
+    WEIR_RETURN_IF_ERROR(device.stream().Copy(CudaCopy::kOnDevice, next.data(), now.data(), now.num_bytes()));
+  }
+  return next;
 }
 
 }  // namespace weir::cuda

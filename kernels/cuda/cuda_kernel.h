@@ -18,6 +18,7 @@
 #include "kernels/cuda/data_error.h"
 #include "kernels/device_kernels.h"
 #include "kernels/kernel.h"
+#include "kernels/variable.h"
 
 namespace weir::cuda {
 
@@ -58,16 +59,25 @@ class CudaKernel : public Kernel {
   const std::string node_op_, node_name_;
 };
 
+// Where an update in place goes: the variable's tensor, or a copy of it that is made on the device.
+absl::StatusOr<Tensor> TensorToUpdate(const Variable& variable, CudaDevice& device)
+    ABSL_SHARED_LOCKS_REQUIRED(variable.mutex);
+
 // One function for each *_ops.cc.
 void RegisterArrayOps(DeviceKernels& kernels);
 void RegisterBatchNormOps(DeviceKernels& kernels);
+void RegisterChoiceOps(DeviceKernels& kernels);
 void RegisterConvolutionOps(DeviceKernels& kernels);
 void RegisterDebuggingOps(DeviceKernels& kernels);
 void RegisterElementOps(DeviceKernels& kernels);
+void RegisterGatherOps(DeviceKernels& kernels);
 void RegisterLossOps(DeviceKernels& kernels);
 void RegisterMatrixOps(DeviceKernels& kernels);
+void RegisterOptimizerOps(DeviceKernels& kernels);
 void RegisterPoolOps(DeviceKernels& kernels);
 void RegisterReductionOps(DeviceKernels& kernels);
+void RegisterScatterOps(DeviceKernels& kernels);
+void RegisterSegmentOps(DeviceKernels& kernels);
 void RegisterVariableOps(DeviceKernels& kernels);
 // AssignVariableOp, of the CPU's kernel.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAssign(const KernelConstruction& construction,

@@ -21,13 +21,18 @@ void RegisterAll(KernelRegistry& registry) {
   DeviceKernels kernels(registry, kType);
   cuda::RegisterArrayOps(kernels);
   cuda::RegisterBatchNormOps(kernels);
+  cuda::RegisterChoiceOps(kernels);
   cuda::RegisterConvolutionOps(kernels);
   cuda::RegisterDebuggingOps(kernels);
   cuda::RegisterElementOps(kernels);
+  cuda::RegisterGatherOps(kernels);
   cuda::RegisterLossOps(kernels);
   cuda::RegisterMatrixOps(kernels);
+  cuda::RegisterOptimizerOps(kernels);
   cuda::RegisterPoolOps(kernels);
   cuda::RegisterReductionOps(kernels);
+  cuda::RegisterScatterOps(kernels);
+  cuda::RegisterSegmentOps(kernels);
   cuda::RegisterVariableOps(kernels);
 }
 

@@ -236,6 +236,7 @@ absl::Status DataChecks::ErrorOf(const PendingWork& step) {
 
 absl::Status DataChecks::EndStep(const PendingWork& step, bool has_failed) {
   std::unique_ptr<Notes> notes;
+  Notes found_early;
   {
     absl::MutexLock lock(&mutex_);
     const auto found = of_steps_.find(&step);
@@ -243,12 +244,15 @@ absl::Status DataChecks::EndStep(const PendingWork& step, bool has_failed) {
     notes = std::move(found->second);
     of_steps_.erase(found);
     if (!IsFinal(*notes)) {
-      if (has_failed) notes->explains = std::make_shared<std::vector<Explain>>();
+      // What the first check that finds something finds, stays, whatever comes after it in the stream.
+      const bool is_found = Read(*notes).check != 0;
+      if (is_found && !has_failed) found_early = *notes;
+      if (is_found || has_failed) notes->explains = std::make_shared<std::vector<Explain>>();
       WEIR_ASSIGN_OR_RETURN(notes->end, stream_.Record());
       over_.push_back(std::move(notes));
-      return absl::OkStatus();
     }
   }
+  if (notes == nullptr) return found_early.mirror == nullptr ? absl::OkStatus() : Explained(found_early);
   const absl::Status status = has_failed ? absl::OkStatus() : Explained(*notes);
   Free(std::move(notes));
   return status;

@@ -114,6 +114,22 @@ TEST_F(DataChecksTest, WhatIsFoundLaterIsTheErrorOfTheNextStep) {
   EXPECT_TRUE(Await(third).ok());
 }
 
+// A step that waits for what it fetches, and not for its updates, which look at data, too.
+TEST_F(DataChecksTest, WhatIsFoundBeforeTheEndIsTheStepsErrorThoughChecksAreOnTheirWay) {
+  const Step step, next;
+  ASSERT_TRUE(Check(step, 1, "early").ok());
+  api_.RunAll();
+  ASSERT_TRUE(Check(step, 2, "late").ok());
+  EXPECT_EQ(checks_.EndStep(step, false).message(), "early 0100");
+  // Nobody is told twice, and the notes are clean for whoever gets them.
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(Check(next, -1).ok());
+    Heed(next);
+    EXPECT_TRUE(Await(next).ok());
+    EXPECT_FALSE(heeded_.back());
+  }
+}
+
 TEST_F(DataChecksTest, AStepThatHasFailedAnywaySaysNothingMore) {
   const Step step;
   ASSERT_TRUE(Check(step, 0).ok());

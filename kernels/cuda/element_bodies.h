@@ -4,7 +4,9 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "graph/types/float16.h"
@@ -75,10 +77,25 @@ WEIR_HOST_DEVICE void BinaryBody(ThreadPosition thread, const T* x, int64_t x_st
   }
 }
 
-// Between floating types.
+// What the CPU's Cast makes of a number.
+template <typename To, typename Number>
+WEIR_HOST_DEVICE void Convert(To& to, Number number) {
+  if constexpr (std::is_same_v<To, bool>) {
+    to = number != Number(0);
+  } else if constexpr (std::is_floating_point_v<Number> && std::is_integral_v<To>) {
+    // The bounds are powers of two: exact in every floating type.
+    constexpr Number kLow = static_cast<Number>(std::numeric_limits<To>::min());
+    constexpr Number kHigh = static_cast<Number>(uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * 2;
+    const bool fits = number < kHigh && (number >= kLow || number > Number(-1));
+    to = fits ? static_cast<To>(number) : std::numeric_limits<To>::min();
+  } else {
+    Store(to, number);
+  }
+}
+
 template <typename From, typename To>
 WEIR_HOST_DEVICE void CastBody(ThreadPosition thread, const From* x, To* y, int64_t n) {
-  for (int64_t i = thread.index; i < n; i += thread.count) Store(y[i], Load(x[i]));
+  for (int64_t i = thread.index; i < n; i += thread.count) Convert(y[i], Load(x[i]));
 }
 
 // `inner` elements in a row have one channel.
@@ -89,6 +106,44 @@ WEIR_HOST_DEVICE void BiasBody(ThreadPosition thread, const T* x, const T* bias,
     Store(y[i], elementwise::Add()(Load(x[i]), Load(bias[i / inner % channels])));
   }
 }
+
+// Functions that the CPU's tables have beside those of functions.h.
+struct Negative {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>)
+      return elementwise::Sub()(T{0}, x);
+    else
+      return -x;
+  }
+};
+struct Absolute {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>)
+      return x < 0 ? Negative()(x) : x;
+    else
+      return std::fabs(x);
+  }
+};
+struct Square {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    return elementwise::Mul()(x, x);
+  }
+};
+struct Rsqrt {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    return T(1) / std::sqrt(x);
+  }
+};
+struct Log1p {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    return std::log1p(x);
+  }
+};
 
 inline constexpr int kMostSpreadDims = 8;
 
@@ -141,7 +196,17 @@ void VisitUnary(const Visitor& visitor) {
   floats("Tanh", elementwise::Tanh());
   floats("Exp", elementwise::Exp());
   floats("Log", elementwise::Log());
+  floats("Log1p", Log1p());
   floats("Sqrt", elementwise::Sqrt());
+  floats("Rsqrt", Rsqrt());
+  const auto numbers = [&]<typename F>(const char* name, F f) {
+    floats(name, f);
+    visitor.template operator()<F, int32_t>(name);
+    visitor.template operator()<F, int64_t>(name);
+  };
+  numbers("Neg", Negative());
+  numbers("Abs", Absolute());
+  numbers("Square", Square());
 }
 
 template <typename Visitor>
@@ -171,16 +236,17 @@ void VisitBinary(const Visitor& visitor) {
 // visitor.template operator()<From, To>()
 template <typename Visitor>
 void VisitCasts(const Visitor& visitor) {
-  const auto to_all = [&]<typename From>(const From*) {
-    visitor.template operator()<From, float>();
-    visitor.template operator()<From, double>();
-    visitor.template operator()<From, Half>();
-    visitor.template operator()<From, Bfloat16>();
+  const auto each = [](const auto& visit) {
+    visit(float());
+    visit(double());
+    visit(Half());
+    visit(Bfloat16());
+    visit(int32_t());
+    visit(int64_t());
+    visit(uint8_t());
+    visit(bool());
   };
-  to_all(static_cast<const float*>(nullptr));
-  to_all(static_cast<const double*>(nullptr));
-  to_all(static_cast<const Half*>(nullptr));
-  to_all(static_cast<const Bfloat16*>(nullptr));
+  each([&]<typename From>(From) { each([&]<typename To>(To) { visitor.template operator()<From, To>(); }); });
 }
 
 // visitor.template operator()<T>()

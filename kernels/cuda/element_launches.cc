@@ -4,28 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/element_bodies.h"
+#include "kernels/cuda/stored_words.h"
 
 namespace weir {
 namespace {
 
 std::string TextOf(const Tensor& tensor) {
   return absl::StrCat(DTypeName(tensor.dtype()), tensor.shape().ToString());
-}
-
-// The type of the kernel that moves elements of that size; kInvalid when there is none.
-DType StoredBySize(DType dtype) {
-  switch (DTypeSize(dtype)) {
-    case 1:
-      return DType::kUint8;
-    case 2:
-      return DType::kUint16;
-    case 4:
-      return DType::kUint32;
-    case 8:
-      return DType::kUint64;
-    default:
-      return DType::kInvalid;
-  }
 }
 
 absl::Status DoNotFit(absl::string_view op, const Tensor& x, const Tensor& y, const Tensor& z) {
@@ -88,35 +73,38 @@ absl::Status LaunchBiasAdd(CudaStream& stream, const CudaKernelTable& kernels, c
 }
 
 absl::Status LaunchSpread(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
-                          absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides, Tensor& y) {
+                          absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides, Tensor& y,
+                          int64_t offset) {
   if (sizes.size() > cuda::kMostSpreadDims || sizes.size() != strides.size()) {
     return absl::UnimplementedError(absl::StrCat("a copy on a GPU in ", sizes.size(),
                                                  " loops: there may be up to ", cuda::kMostSpreadDims));
   }
   cuda::SpreadDims dims = {.rank = static_cast<int32_t>(sizes.size()), .sizes = {}, .strides = {}};
-  int64_t turns = 1, last = 0;
+  int64_t turns = 1, first = offset, last = offset;  // of x: what the loops come to
   for (size_t i = 0; i < sizes.size(); ++i) {
     dims.sizes[i] = sizes[i];
     dims.strides[i] = strides[i];
     turns *= sizes[i];
-    last += (sizes[i] - 1) * strides[i];
+    (strides[i] < 0 ? first : last) += (sizes[i] - 1) * strides[i];
   }
   const int64_t count = y.num_elements();
   if (x.dtype() != y.dtype() || turns != count) {
     return absl::InvalidArgumentError(absl::StrCat("Spread: ", TextOf(x), " does not give ", TextOf(y)));
   }
   if (count == 0) return absl::OkStatus();
-  if (last < 0 || last >= x.num_elements()) {
+  if (first < 0 || last >= x.num_elements()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Spread: element ", last, " of ", TextOf(x), " is none of its own"));
+        absl::StrCat("Spread: element ", first < 0 ? first : last, " of ", TextOf(x), " is none of its own"));
   }
   const DType stored = StoredBySize(x.dtype());
   if (stored == DType::kInvalid) {
     return absl::UnimplementedError(
         absl::StrCat("a copy of ", DTypeName(x.dtype()), " in another order on a GPU"));
   }
-  return LaunchKernel(stream, kernels, "Spread", {stored}, GridOverElements(stream, count), x.data(),
-                      y.data(), count, dims);
+  const void* const from =
+      static_cast<const char*>(x.data()) + offset * static_cast<int64_t>(DTypeSize(x.dtype()));
+  return LaunchKernel(stream, kernels, "Spread", {stored}, GridOverElements(stream, count), from, y.data(),
+                      count, dims);
 }
 
 }  // namespace weir

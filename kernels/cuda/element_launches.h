@@ -19,16 +19,19 @@ absl::Status LaunchUnary(CudaStream& stream, const CudaKernelTable& kernels, abs
 // z = op(x, y); one of the operands may have one element, which is then used again and again.
 absl::Status LaunchBinary(CudaStream& stream, const CudaKernelTable& kernels, absl::string_view op,
                           const Tensor& x, const Tensor& y, Tensor& z);
-// Between floating dtypes.
+// Between the dtypes of VisitCasts (element_bodies.h). What does not fit into an integer becomes its smallest
+// number, as NaN does.
 absl::Status LaunchCast(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x, Tensor& y);
 // y = x + bias: of the last dimension, or of the second one.
 absl::Status LaunchBiasAdd(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
                            const Tensor& bias, bool channels_first, Tensor& y);
 // y, dense and of as many elements as the loops have turns, gets the element of x that each turn comes to.
-// `sizes` and `strides` (in elements) are the loops', outermost first. Unimplemented for more than
+// `sizes` and `strides` (in elements) are the loops', outermost first; they begin at element `offset`, and a
+// stride may be negative. Unimplemented for more than
 // cuda::kMostSpreadDims of them, and for elements of 16 bytes.
 absl::Status LaunchSpread(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
-                          absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides, Tensor& y);
+                          absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides, Tensor& y,
+                          int64_t offset = 0);
 
 // Fills the tensor with groups of the stream, as Fill in kernels/cpu/random/distributions.h. `distribution`
 // and the op must be a pair of VisitDistributions (element_bodies.h); T is the type of the elements.

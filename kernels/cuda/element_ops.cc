@@ -1,4 +1,4 @@
-// Elementwise ops, casts between floating dtypes, BiasAdd, AddN.
+// Elementwise ops, casts, BiasAdd, AddN.
 #include <map>
 #include <string>
 #include <vector>
@@ -56,17 +56,9 @@ class Binary final : public CudaKernel {
     }
     WEIR_ASSIGN_OR_RETURN(const Shape shape, BroadcastShapes({&x.shape(), &y.shape()}));
     WEIR_ASSIGN_OR_RETURN(Tensor * z, context.AllocateOutput(0, shape));
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide_x, Widened(context, x, shape));
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide_y, Widened(context, y, shape));
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_x, Widened(context, stream(), kernels(), x, shape));
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_y, Widened(context, stream(), kernels(), y, shape));
     return LaunchBinary(stream(), kernels(), op_, wide_x, wide_y, *z);
-  }
-
-  // An operand that the launch takes: single elements and whole ones are as they are.
-  absl::StatusOr<Tensor> Widened(KernelContext& context, const Tensor& x, const Shape& shape) const {
-    if (x.num_elements() == 1 || x.num_elements() == shape.num_elements()) return x;
-    WEIR_ASSIGN_OR_RETURN(Tensor wide, context.AllocateTemporary(x.dtype(), shape));
-    WEIR_RETURN_IF_ERROR(Broadcast(stream(), kernels(), x, wide));
-    return wide;
   }
 
   const std::string op_;
@@ -174,7 +166,9 @@ void RegisterElementOps(DeviceKernels& kernels) {
   for (const auto& [op, dtypes] : unary) kernels.Add<Unary>(op, {{"T", dtypes}});
   for (const auto& [op, dtypes] : binary) kernels.Add<Binary>(op, {{"T", dtypes}});
   const std::vector<DType> floats = {DType::kFloat32, DType::kFloat64, DType::kHalf, DType::kBfloat16};
-  kernels.Add<Cast>("Cast", {{"SrcT", floats}, {"DstT", floats}});
+  std::vector<DType> numbers = floats;
+  numbers.insert(numbers.end(), {DType::kInt32, DType::kInt64, DType::kUint8, DType::kBool});
+  kernels.Add<Cast>("Cast", {{"SrcT", numbers}, {"DstT", numbers}});
   kernels.Add<BiasAdd>("BiasAdd", {{"T", floats}});
   kernels.Add<BiasAddGrad>("BiasAddGrad", {{"T", floats}});
   kernels.Add<AddN>("AddN", {{"T", floats}});

@@ -9,10 +9,13 @@
 
 #include "kernels/cuda/all_kernels.h"
 #include "kernels/cuda/batch_norm_launches.h"
+#include "kernels/cuda/choice_bodies.h"
+#include "kernels/cuda/choice_launches.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cudart_api.h"
 #include "kernels/cuda/data_check_launches.h"
 #include "kernels/cuda/element_launches.h"
+#include "kernels/cuda/indexed_launches.h"
 #include "kernels/cuda/pool_launches.h"
 #include "kernels/cuda/recording_cuda_api.h"
 #include "kernels/cuda/row_launches.h"
@@ -187,6 +190,35 @@ TEST_F(LaunchesTest, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(Launches(), IsEmpty());
 }
 
+TEST_F(LaunchesTest, RowsThatDoNotFitAreRefused) {
+  const auto expect_refused = [](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  };
+  Tensor x = Floats(Shape({4, 3})), y = Floats(Shape({2, 3}));
+  const Tensor two = New(DType::kInt32, Shape({2})), one = New(DType::kInt64, Shape({1}));
+  expect_refused(LaunchGather(stream(), kernels(), x, one, {.limit = 4, .count = 2, .inner = 3}, y, {}));
+  expect_refused(LaunchGather(stream(), kernels(), x, two, {.limit = 5, .count = 2, .inner = 3}, y, {}));
+  expect_refused(LaunchGather(stream(), kernels(), x, y, {.limit = 4, .count = 2, .inner = 3}, y, {}));
+  Tensor keys = New(DType::kUint32, Shape({2})), positions = New(DType::kUint32, Shape({2}));
+  Tensor wide = New(DType::kUint64, Shape({2}));
+  const int64_t many = int64_t{1} << 32;  // is the key of none
+  expect_refused(LaunchRowKeys(stream(), kernels(), two, many, false, keys, positions, {}));
+  expect_refused(LaunchRowKeys(stream(), kernels(), two, 4, false, keys, wide, {}));
+  expect_refused(LaunchRowKeys(stream(), kernels(), one, 4, false, keys, positions, {}));
+  EXPECT_EQ(RowKeyDType(many, 2), DType::kUint64);
+  EXPECT_EQ(RowKeyDType(many - 1, 2), DType::kUint32);
+  const RowOrder order = {keys, positions, 4};
+  expect_refused(LaunchScatterRows(stream(), kernels(), "ScatterAdd", order, 3, x, x, nullptr));
+  expect_refused(LaunchScatterRows(stream(), kernels(), "ScatterAdd", order, 3, y, y, nullptr));
+  expect_refused(LaunchUpdateRows<cuda::MomentumRule<float>>(
+      stream(), kernels(), "Momentum", {Floats(Shape()), Floats(Shape())}, false, order, {{x, y}, y}, {}));
+  const Tensor condition = New(DType::kBool, Shape({5}));
+  expect_refused(LaunchSelect(stream(), kernels(), condition, x, x, x));
+  expect_refused(LaunchCompare(stream(), kernels(), "Less", x, y, keys));
+  expect_refused(LaunchJoin(stream(), kernels(), {x, y}, 5, x));
+  EXPECT_THAT(api_.launches(), IsEmpty());
+}
+
 TEST_F(LaunchesTest, AnOpWithoutAKernelSaysSo) {
   Tensor x = New(DType::kInt32, Shape({4}));
   EXPECT_EQ(LaunchUnary(stream(), kernels(), "Sqrt", x, x).message(),
@@ -288,7 +320,58 @@ TEST_F(RealKernelsTest, TakeWhatLaunchesPass) {
     Tensor x = New(DTypeOf<T>, Shape({10}));
     EXPECT_TRUE(LaunchRandom<T>(stream(), kernels(), op, Philox(), 1, Distribution(), x).ok()) << op;
   });
-  EXPECT_EQ(count, 4 * (6 + 9 + 3 + 4 + 3 + 1 + 1 + 2 + 2) + 3 * 2);
+  EXPECT_EQ(count, 4 * (11 + 9 + 3 + 4 + 3 + 1 + 1 + 2 + 2) + 3 * 2);
+}
+
+TEST_F(RealKernelsTest, TakeWhatLaunchesOfRowsPass) {
+  if (!IsBuiltWithCuda()) GTEST_SKIP() << "built without CUDA";
+  const auto expect = [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; };
+  for (const DType index : {DType::kInt32, DType::kInt64}) {
+    const Tensor indices = New(index, Shape({2}));
+    expect(LaunchCheckIndices(stream(), kernels(), indices, 4, {}));
+    for (const DType dtype : {DType::kUint8, DType::kHalf, DType::kFloat32, DType::kFloat64}) {
+      Tensor params = New(dtype, Shape({4, 1})), output = New(dtype, Shape({2, 1}));
+      expect(LaunchGather(stream(), kernels(), params, indices, {.limit = 4, .count = 2}, output, {}));
+    }
+    for (const DType key : {DType::kUint32, DType::kUint64}) {
+      Tensor keys = New(key, Shape({2})), positions = New(key, Shape({2}));
+      expect(LaunchRowKeys(stream(), kernels(), indices, 4, true, keys, positions, {}));
+    }
+  }
+  for (const DType key : {DType::kUint32, DType::kUint64}) {
+    const RowOrder order = {New(key, Shape({2})), New(key, Shape({2})), 4};
+    cuda::VisitScatters([&]<typename F, typename T>(const char* op) {
+      Tensor values = New(DTypeOf<T>, Shape({4, 3}));
+      expect(LaunchScatterRows(stream(), kernels(), op, order, 3, New(DTypeOf<T>, Shape({2, 3})), values,
+                               nullptr));
+    });
+    cuda::VisitRowRules([&]<typename Rule, typename T>(const char* op) {
+      const std::vector<Tensor> arrays(Rule::kArrays, New(DTypeOf<T>, Shape({4, 3})));
+      const std::vector<Tensor> scalars(Rule::kScalars, New(DTypeOf<T>, Shape()));
+      expect(LaunchUpdateRows<Rule>(stream(), kernels(), op, scalars, true, order,
+                                    {arrays, New(DTypeOf<T>, Shape({2, 3}))}, {}));
+    });
+  }
+}
+
+TEST_F(RealKernelsTest, TakeWhatLaunchesOfChoicesPass) {
+  if (!IsBuiltWithCuda()) GTEST_SKIP() << "built without CUDA";
+  const auto expect = [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; };
+  Tensor choices = New(DType::kBool, Shape({4}));
+  cuda::VisitComparisons([&]<typename F, typename T>(const char* op) {
+    const Tensor x = New(DTypeOf<T>, Shape({4}));
+    expect(LaunchCompare(stream(), kernels(), op, x, x, choices));
+  });
+  expect(LaunchLogicalNot(stream(), kernels(), choices, choices));
+  for (const DType dtype : {DType::kUint8, DType::kHalf, DType::kFloat32, DType::kFloat64}) {
+    Tensor x = New(dtype, Shape({4, 1})), both = New(dtype, Shape({4, 2}));
+    expect(LaunchSelect(stream(), kernels(), choices, x, x, x));
+    expect(LaunchJoin(stream(), kernels(), {x, x}, 4, both));
+  }
+  cuda::VisitCasts([&]<typename From, typename To>() {
+    Tensor y = New(DTypeOf<To>, Shape({4}));
+    expect(LaunchCast(stream(), kernels(), New(DTypeOf<From>, Shape({4})), y));
+  });
 }
 
 }  // namespace

@@ -3,21 +3,25 @@
 #include "kernels/cuda/test_host_blas.h"
 #include "kernels/cuda/test_host_dnn.h"
 #include "kernels/cuda/test_host_kernels.h"
+#include "kernels/cuda/test_host_sort.h"
 
 namespace weir {
 
 struct TestCudaBackend::Parts {
-  explicit Parts(RecordingCudaApi& api) : kernels(api), blas(api), dnn(api) {}
+  explicit Parts(RecordingCudaApi& api) : kernels(api), blas(api), dnn(api), sort(api) {}
   const HostKernels kernels;
   HostBlas blas;
   HostDnn dnn;
+  HostSort sort;
 };
 
 TestCudaBackend::TestCudaBackend(RecordingCudaApi& api)
     : parts_(std::make_unique<Parts>(api)),
       backend_{.api = &api,
-               .compute = {.kernels = &parts_->kernels.table(), .blas = &parts_->blas, .dnn = &parts_->dnn}} {
-}
+               .compute = {.kernels = &parts_->kernels.table(),
+                           .blas = &parts_->blas,
+                           .dnn = &parts_->dnn,
+                           .sort = &parts_->sort}} {}
 
 TestCudaBackend::~TestCudaBackend() = default;
 

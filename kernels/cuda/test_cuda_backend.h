@@ -1,6 +1,6 @@
-// A CudaBackend for tests: a RecordingCudaApi, with kernels, products of matrices and convolutions that
-// compute on the host (test_host_kernels.h, test_host_blas.h, test_host_dnn.h). The API must outlive it, and
-// it the devices and their work.
+// A CudaBackend for tests: a RecordingCudaApi, with kernels, products of matrices, convolutions and sorts
+// that compute on the host (test_host_kernels.h, test_host_blas.h, test_host_dnn.h, test_host_sort.h). The
+// API must outlive it, and it the devices and their work.
 #pragma once
 
 #include <memory>

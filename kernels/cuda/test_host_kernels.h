@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "kernels/cuda/batch_norm_bodies.h"
+#include "kernels/cuda/choice_bodies.h"
 #include "kernels/cuda/data_check_bodies.h"
 #include "kernels/cuda/element_bodies.h"
+#include "kernels/cuda/indexed_bodies.h"
 #include "kernels/cuda/kernel_table.h"
 #include "kernels/cuda/pool_bodies.h"
 #include "kernels/cuda/recording_cuda_api.h"
@@ -30,6 +32,9 @@ class HostKernels {
     AddElementwise();
     AddChecks();
     AddUpdates();
+    AddIndexed();
+    AddRowUpdates();
+    AddChoices();
     AddRows();
     AddBatchNorm();
     AddPools();
@@ -139,6 +144,97 @@ class HostKernels {
                                        grid.threads[0]);
               }
             }
+          });
+    });
+  }
+
+  void AddIndexed() {
+    cuda::VisitIndices([this]<typename Index>() {
+      Add<const Index*, int64_t, int64_t, cuda::DataErrorPlace>(
+          "CheckIndices", {DTypeOf<Index>},
+          [](const CudaGrid& grid, const Index* indices, int64_t n, int64_t limit,
+             const cuda::DataErrorPlace& place) {
+            ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+              cuda::CheckIndicesBody(thread, indices, n, limit, place);
+            });
+          });
+      cuda::VisitKeys([this]<typename Key>() {
+        Add<const Index*, Key*, Key*, int64_t, int64_t, bool, cuda::DataErrorPlace>(
+            "RowKeys", {DTypeOf<Index>, DTypeOf<Key>},
+            [](const CudaGrid& grid, const Index* indices, Key* keys, Key* positions, int64_t n,
+               int64_t limit, bool drops_negative, const cuda::DataErrorPlace& place) {
+              ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+                cuda::RowKeysBody(thread, indices, keys, positions, n, limit, drops_negative, place);
+              });
+            });
+      });
+      cuda::VisitSizes([this]<typename Word>() {
+        Add<const Word*, const Index*, Word*, int64_t, cuda::GatherDims, cuda::DataErrorPlace>(
+            "Gather", {DTypeOf<Word>, DTypeOf<Index>},
+            [](const CudaGrid& grid, const Word* params, const Index* indices, Word* output, int64_t n,
+               const cuda::GatherDims& dims, const cuda::DataErrorPlace& place) {
+              ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+                cuda::GatherBody(thread, params, indices, output, n, dims, place);
+              });
+            });
+      });
+    });
+  }
+
+  void AddRowUpdates() {
+    cuda::VisitKeys([this]<typename Key>() {
+      using Sorted = cuda::SortedRows<Key>;
+      cuda::VisitScatters([this]<typename F, typename T>(const char* name) {
+        Add<Sorted, int64_t, const T*, int64_t, T*, const volatile cuda::DataError*>(
+            name, {DTypeOf<T>, DTypeOf<Key>},
+            [](const CudaGrid& grid, const Sorted& sorted, int64_t inner, const T* updates, int64_t step,
+               T* values, const volatile cuda::DataError* errors) {
+              ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+                cuda::ScatterRowsBody<F>(thread, sorted, inner, updates, step, values, errors);
+              });
+            });
+      });
+      cuda::VisitRowRules([this]<typename Rule, typename T>(const char* name) {
+        Add<Sorted, cuda::UpdatedRows<T>, cuda::UpdateScalars<T>, cuda::DataErrorPlace>(
+            std::string(name) + "Rows", {DTypeOf<T>, DTypeOf<Key>},
+            [](const CudaGrid& grid, const Sorted& sorted, const cuda::UpdatedRows<T>& updated,
+               const cuda::UpdateScalars<T>& scalars, const cuda::DataErrorPlace& place) {
+              ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+                cuda::UpdateRowsBody<Rule>(thread, sorted, updated, scalars, place);
+              });
+            });
+      });
+    });
+  }
+
+  void AddChoices() {
+    cuda::VisitComparisons([this]<typename F, typename T>(const char* name) {
+      Add<const T*, int64_t, const T*, int64_t, bool*, int64_t>(
+          name, {DTypeOf<T>},
+          [](const CudaGrid& grid, const T* x, int64_t x_step, const T* y, int64_t y_step, bool* z,
+             int64_t n) {
+            ForEachThread(grid, [=](cuda::ThreadPosition thread) {
+              cuda::CompareBody<F>(thread, x, x_step, y, y_step, z, n);
+            });
+          });
+    });
+    Add<const bool*, bool*, int64_t>(
+        "LogicalNot", {DType::kBool}, [](const CudaGrid& grid, const bool* x, bool* y, int64_t n) {
+          ForEachThread(grid, [=](cuda::ThreadPosition thread) { cuda::LogicalNotBody(thread, x, y, n); });
+        });
+    cuda::VisitSizes([this]<typename Word>() {
+      Add<const bool*, const Word*, const Word*, Word*, int64_t, cuda::ChoiceSteps>(
+          "Select", {DTypeOf<Word>},
+          [](const CudaGrid& grid, const bool* condition, const Word* yes, const Word* no, Word* to,
+             int64_t n, const cuda::ChoiceSteps& steps) {
+            ForEachThread(grid, [&](cuda::ThreadPosition thread) {
+              cuda::SelectBody(thread, condition, yes, no, to, n, steps);
+            });
+          });
+      Add<cuda::JoinedMatrices<Word>, Word*, int64_t>(
+          "Join", {DTypeOf<Word>},
+          [](const CudaGrid& grid, const cuda::JoinedMatrices<Word>& joined, Word* to, int64_t n) {
+            ForEachThread(grid, [&](cuda::ThreadPosition thread) { cuda::JoinBody(thread, joined, to, n); });
           });
     });
   }

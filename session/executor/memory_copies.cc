@@ -38,6 +38,12 @@ bool IsFlow(const std::string& op) {
          op == "LoopCond";
 }
 
+// Its output has its input's elements.
+bool IsReshape(const Node& node) {
+  const std::string& op = node.op_name();
+  return (op == "Reshape" || op == "ExpandDims" || op == "Squeeze") && IsInteger(node.output_type(0));
+}
+
 bool IsSmall(const PartialShape& shape) {
   if (!shape.has_rank() || shape.rank() > 1) return false;
   return shape.rank() == 0 || shape.dim(0) <= kMaxHostElements;
@@ -56,6 +62,7 @@ class CopyInserter {
 
   absl::Status Insert() {
     WEIR_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_.TopologicalOrder());
+    FindReshapesForDevice(order);
     std::vector<ArgumentKinds> kinds;
     for (Node* const node : order) {
       // A client may have sent it, or another task.
@@ -91,7 +98,7 @@ class CopyInserter {
     if (op == kArgOp) return {.outputs = {MemoryKind::kHost}};
     if (op == kRetvalOp) return {.inputs = {MemoryKind::kHost}};
     if (node.num_inputs() + node.num_outputs() == 0) return {};
-    if (BelongsOnHost(node)) {
+    if (BelongsOnHost(node) || IsReshapeForHost(node)) {
       graph_.SetAttr(&node, kOnHostAttr, AttrValue(true));
       return AllOnHost(node);
     }
@@ -106,6 +113,30 @@ class CopyInserter {
   }
 
   MemoryKind KindOf(const Output& output) const { return outputs_[output.node->id()][output.index]; }
+
+  void FindReshapesForDevice(const std::vector<Node*>& order) {
+    for (const Node* const node : order) {
+      for (int k = 0; k < node->num_inputs(); ++k) {
+        const Node* const source = node->input(k).node;
+        if (IsReshape(*source) && !WantsOnHost(*node, k)) reshapes_for_device_.insert(source);
+      }
+    }
+  }
+
+  // Whether input k is read on the host, as far as the node's own definition says it.
+  bool WantsOnHost(const Node& node, int k) const {
+    const std::string& op = node.op_name();
+    if (op == kRetvalOp) return true;
+    if (IsFlow(op) || IsAlias(op) || IsReshape(node)) return false;
+    return kernels_.KindsOf(node, device_type_).inputs[k] == MemoryKind::kHost;
+  }
+
+  // Integers that are on the host and are wanted nowhere else, in another shape: ids that Unique looks at.
+  bool IsReshapeForHost(const Node& node) const {
+    return IsReshape(node) && !reshapes_for_device_.contains(&node) &&
+           KindOf(node.input(0)) == MemoryKind::kHost && !IsConstant(*node.input(0).node) &&
+           kernels_.HasKernel(node, "CPU");
+  }
 
   // True for small integer arithmetic on what is on the host.
   bool BelongsOnHost(const Node& node) const {
@@ -178,6 +209,7 @@ class CopyInserter {
   std::vector<std::vector<MemoryKind>> outputs_;  // by node id
   absl::flat_hash_map<Output, Output> copies_;
   absl::flat_hash_set<const Node*> is_awaited_;  // copies that some node reads
+  absl::flat_hash_set<const Node*> reshapes_for_device_;
   absl::flat_hash_map<Node*, ConstantUses> constants_;
 };
 

@@ -7,8 +7,8 @@
 // A constant is no copy: it is there in both memories before the step begins. What comes from the device for
 // a node of the host has to be waited for; what is only fetched, the step waits for in its end.
 //
-// Small integer arithmetic on what is on the host (shapes, mostly) stays there: such nodes get the attr
-// kOnHostAttr and a kernel of the CPU.
+// Small integer arithmetic on what is on the host (shapes, mostly) stays there, and so do other shapes of
+// integers that only nodes of the host read: such nodes get the attr kOnHostAttr and a kernel of the CPU.
 #pragma once
 
 #include "absl/status/status.h"

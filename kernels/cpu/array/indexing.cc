@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
-#include "kernels/cpu/element_position.h"
+#include "kernels/cpu/index_checks.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/string_room.h"
@@ -23,13 +22,6 @@ int64_t Product(absl::Span<const int64_t> dims) {
   return product;
 }
 
-// "indices[0,3] = 7 is not in [0, 2)".
-absl::Status NotInRange(absl::string_view name, const Tensor& indices, int64_t position, int64_t limit) {
-  return absl::InvalidArgumentError(absl::StrCat(name, ElementPosition(indices.shape().dims(), position),
-                                                 " = ", IntegerAt(indices, position), " is not in [0, ",
-                                                 limit, ")"));
-}
-
 class GatherV2 final : public Kernel {
  public:
   explicit GatherV2(const KernelConstruction& construction)
@@ -38,44 +30,17 @@ class GatherV2 final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     const Tensor& params = context.input(0);
     const Tensor& indices = context.input(1);
-    if (params.shape().rank() == 0)
-      return absl::InvalidArgumentError("params must be at least 1 dimensional");
-    WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(2), params.shape().rank(), "axis"));
-    const int64_t batch_dims = batch_dims_ < 0 ? batch_dims_ + indices.shape().rank() : batch_dims_;
-    if (batch_dims < 0 || batch_dims > axis || batch_dims > indices.shape().rank()) {
-      return absl::InvalidArgumentError(absl::StrCat("batch_dims = ", batch_dims_, " does not fit axis ",
-                                                     axis, ", params ", params.shape().ToString(),
-                                                     " and indices ", indices.shape().ToString()));
-    }
-    const int batch_rank = static_cast<int>(batch_dims);
-    const auto params_dims = params.shape().dims(), indices_dims = indices.shape().dims();
-    for (int i = 0; i < batch_rank; ++i) {
-      if (params_dims[i] == indices_dims[i]) continue;
-      return absl::InvalidArgumentError(absl::StrCat("params.shape[", i, "] = ", params_dims[i],
-                                                     " should be indices.shape[", i,
-                                                     "] = ", indices_dims[i]));
-    }
-    Dims dims(params_dims.begin(), params_dims.begin() + axis);
-    dims.insert(dims.end(), indices_dims.begin() + batch_rank, indices_dims.end());
-    dims.insert(dims.end(), params_dims.begin() + axis + 1, params_dims.end());
-    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-    const int64_t limit = params_dims[axis];
-    for (int64_t i = 0; i < indices.num_elements(); ++i) {
-      const int64_t index = IntegerAt(indices, i);
-      if (index < 0 || index >= limit) return NotInRange("indices", indices, i, limit);
-    }
-    WEIR_RETURN_IF_ERROR(CheckRoomForSlices(context, params, indices, axis, batch_rank));
-    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    if (shape.num_elements() == 0) return absl::OkStatus();
-    const int64_t batches = Product(params_dims.subspan(0, batch_rank));
-    const Sizes sizes{.outer = Product(params_dims.subspan(batch_rank, axis - batch_rank)),
-                      .limit = limit,
-                      .count = indices.num_elements() / batches,
-                      .inner = Product(params_dims.subspan(axis + 1))};
-    const double cost = 3 + 0.1 * sizes.inner * DTypeSize(params.dtype());
-    context.threads().ParallelFor(batches * sizes.outer * sizes.count, cost, [&](int64_t begin, int64_t end) {
+    WEIR_ASSIGN_OR_RETURN(const GatheredSlices slices,
+                          PlanGather(params.shape(), indices.shape(), context.input(2), batch_dims_));
+    WEIR_RETURN_IF_ERROR(CheckIndices("indices", indices, slices.limit));
+    WEIR_RETURN_IF_ERROR(CheckRoomForSlices(context, params, indices, slices));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, slices.shape));
+    if (output->num_elements() == 0) return absl::OkStatus();
+    const double cost = 3 + 0.1 * slices.inner * DTypeSize(params.dtype());
+    const int64_t num_slices = slices.batches * slices.outer * slices.count;
+    context.threads().ParallelFor(num_slices, cost, [&](int64_t begin, int64_t end) {
       WithElementType(params.dtype(), [&](auto tag) {
-        Copy<typename decltype(tag)::Type>(params, indices, *output, sizes, begin, end);
+        Copy<typename decltype(tag)::Type>(params, indices, *output, slices, begin, end);
       });
     });
     return absl::OkStatus();
@@ -84,9 +49,9 @@ class GatherV2 final : public Kernel {
  private:
   // Each slice is at most as large as all of the params.
   static absl::Status CheckRoomForSlices(KernelContext& context, const Tensor& params, const Tensor& indices,
-                                         int axis, int batch_rank) {
+                                         const GatheredSlices& slices) {
     if (params.dtype() != DType::kString || params.num_elements() == 0) return absl::OkStatus();
-    if (axis > 0 || batch_rank > 0) {
+    if (slices.axis > 0 || slices.batch_rank > 0) {
       return CheckRoom(context, BytesOutside(params, 0, params.num_elements()), indices.num_elements());
     }
     const int64_t inner = params.num_elements() / params.shape().dim(0);
@@ -98,14 +63,9 @@ class GatherV2 final : public Kernel {
     return CheckRoom(context, num_bytes, 1);
   }
 
-  // The output is [batches, outer, count, inner], the params [batches, outer, limit, inner].
-  struct Sizes {
-    int64_t outer, limit, count, inner;
-  };
-
   // Slices [begin, end) of `inner` elements of the output.
   template <typename T>
-  static void Copy(const Tensor& params, const Tensor& indices, Tensor& output, const Sizes& sizes,
+  static void Copy(const Tensor& params, const Tensor& indices, Tensor& output, const GatheredSlices& sizes,
                    int64_t begin, int64_t end) {
     const T* from = static_cast<const T*>(params.data());
     T* to = static_cast<T*>(output.data());

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/array/layout_plans.h"
 #include "kernels/cpu/array/slice_view.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
@@ -19,39 +20,22 @@ StridedView DenseView(const Shape& shape) { return {0, RowMajorStrides(shape.dim
 
 Dims DimsOf(const Shape& shape) { return Dims(shape.dims().begin(), shape.dims().end()); }
 
-absl::Status WrongLength(absl::string_view name, const Tensor& found, int rank) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must have one element per dimension, ", rank, ", is ", found.ToString()));
+// The shapes of the first `count` inputs.
+std::vector<const Shape*> ShapesOf(const KernelContext& context, int count) {
+  std::vector<const Shape*> shapes;
+  for (int i = 0; i < count; ++i) shapes.push_back(&context.input(i).shape());
+  return shapes;
 }
 
 absl::Status ConcatV2(KernelContext& context) {
   const int count = context.num_inputs() - 1;
-  const Shape& first = context.input(0).shape();
-  if (first.is_scalar())
-    return absl::InvalidArgumentError("Can't concatenate scalars (use tf.stack instead)");
-  WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(count), first.rank(), "axis"));
-  Dims dims = DimsOf(first);
-  for (int i = 1; i < count; ++i) {
-    const Shape& shape = context.input(i).shape();
-    bool fits = shape.rank() == first.rank();
-    for (int d = 0; d < first.rank() && fits; ++d) fits = d == axis || shape.dim(d) == first.dim(d);
-    if (!fits) {
-      return absl::InvalidArgumentError(absl::StrCat("Dimensions of inputs should match: values[0] is ",
-                                                     first.ToString(), ", values[", i, "] is ",
-                                                     shape.ToString(), ", axis = ", axis));
-    }
-    if (__builtin_add_overflow(dims[axis], shape.dim(axis), &dims[axis])) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "dimension ", axis, " of the result does not fit in 63 bits, from values[", i, "] on"));
-    }
-  }
-  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-  StridedView target = DenseView(shape);
+  WEIR_ASSIGN_OR_RETURN(const JoinPlan plan, PlanConcat(ShapesOf(context, count), context.input(count)));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, plan.shape));
+  StridedView target = DenseView(plan.shape);
   for (int i = 0; i < count; ++i) {
     const Tensor& input = context.input(i);
     StridedCopy(input.shape().dims(), input, DenseView(input.shape()), *output, target, context.threads());
-    target.offset += input.shape().dim(axis) * target.strides[axis];
+    target.offset += input.shape().dim(plan.axis) * target.strides[plan.axis];
   }
   return absl::OkStatus();
 }
@@ -133,20 +117,11 @@ class Pack final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     const Shape& element = context.input(0).shape();
-    WEIR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(axis_, element.rank() + 1, "axis"));
-    for (int i = 1; i < context.num_inputs(); ++i) {
-      if (context.input(i).shape() == element) continue;
-      return absl::InvalidArgumentError(absl::StrCat("Shapes of all inputs must match: values[0] is ",
-                                                     element.ToString(), ", values[", i, "] is ",
-                                                     context.input(i).shape().ToString()));
-    }
-    Dims dims = DimsOf(element);
-    dims.insert(dims.begin() + axis, context.num_inputs());
-    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    const Dims strides = RowMajorStrides(dims);
+    WEIR_ASSIGN_OR_RETURN(const JoinPlan plan, PlanPack(ShapesOf(context, context.num_inputs()), axis_));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, plan.shape));
+    const Dims strides = RowMajorStrides(plan.shape.dims());
     StridedView target{0, strides};
-    target.strides.erase(target.strides.begin() + axis);
+    target.strides.erase(target.strides.begin() + plan.axis);
     for (int i = 0; i < context.num_inputs(); ++i) {
       const Tensor& input = context.input(i);
       if (element.is_scalar()) {
@@ -154,7 +129,7 @@ class Pack final : public Kernel {
         continue;
       }
       StridedCopy(element.dims(), input, DenseView(element), *output, target, context.threads());
-      target.offset += strides[axis];
+      target.offset += strides[plan.axis];
     }
     return absl::OkStatus();
   }
@@ -233,38 +208,21 @@ class Unpack final : public Kernel {
   const int64_t axis_;
 };
 
-absl::Status Slice(KernelContext& context) {
-  const Tensor& input = context.input(0);
-  const int rank = input.shape().rank();
-  WEIR_ASSIGN_OR_RETURN(const Dims begin, ReadIntegers(context.input(1), "begin"));
-  WEIR_ASSIGN_OR_RETURN(Dims size, ReadIntegers(context.input(2), "size"));
-  if (static_cast<int>(begin.size()) != rank) return WrongLength("begin", context.input(1), rank);
-  if (static_cast<int>(size.size()) != rank) return WrongLength("size", context.input(2), rank);
-  StridedView source = DenseView(input.shape());
-  bool whole = true;
-  for (int i = 0; i < rank; ++i) {
-    const int64_t dim = input.shape().dim(i);
-    if (begin[i] < 0 || begin[i] > dim) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("begin[", i, "] = ", begin[i], " is not in [0, ", dim, "]"));
-    }
-    if (size[i] == -1) size[i] = dim - begin[i];
-    if (size[i] < 0 || size[i] > dim - begin[i]) {
-      return absl::InvalidArgumentError(absl::StrCat("size[", i, "] = ", size[i], " is not in [0, ",
-                                                     dim - begin[i], "], as begin[", i, "] = ", begin[i],
-                                                     " and the dimension is ", dim));
-    }
-    source.offset += begin[i] * source.strides[i];
-    whole &= size[i] == dim;
-  }
-  if (whole) {
-    context.set_output(0, input);
+// The elements that the plan takes.
+absl::Status Take(KernelContext& context, const Tensor& x, const ViewPlan& plan) {
+  if (plan.is_whole) {
+    context.set_output(0, x);
     return absl::OkStatus();
   }
-  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(size));
-  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-  StridedCopy(size, input, source, *output, DenseView(shape), context.threads());
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, plan.shape));
+  StridedCopy(plan.shape.dims(), x, plan.view, *output, DenseView(plan.shape), context.threads());
   return absl::OkStatus();
+}
+
+absl::Status Slice(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  WEIR_ASSIGN_OR_RETURN(const ViewPlan plan, PlanSlice(input.shape(), context.input(1), context.input(2)));
+  return Take(context, input, plan);
 }
 
 class StridedSlice final : public Kernel {
@@ -328,33 +286,8 @@ class TensorStridedSliceUpdate final : public Kernel {
 
 // Of `x`, by the permutation in input 1.
 absl::Status TransposeInto(KernelContext& context, const Tensor& x) {
-  const int rank = x.shape().rank();
-  WEIR_ASSIGN_OR_RETURN(const Dims perm, ReadIntegers(context.input(1), "perm"));
-  if (static_cast<int>(perm.size()) != rank) return WrongLength("perm", context.input(1), rank);
-  const Dims strides = RowMajorStrides(x.shape().dims());
-  std::vector<bool> seen(rank, false);
-  Dims dims(rank);
-  StridedView source{0, Dims(rank)};
-  bool in_order = true;
-  for (int i = 0; i < rank; ++i) {
-    WEIR_ASSIGN_OR_RETURN(const int from, ResolveAxis(perm[i], rank, absl::StrCat("perm[", i, "]")));
-    if (seen[from]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("perm must be a permutation, is ", context.input(1).ToString()));
-    }
-    seen[from] = true;
-    dims[i] = x.shape().dim(from);
-    source.strides[i] = strides[from];
-    in_order &= from == i;
-  }
-  if (in_order) {
-    context.set_output(0, x);
-    return absl::OkStatus();
-  }
-  const Shape shape{absl::MakeConstSpan(dims)};
-  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-  StridedCopy(dims, x, source, *output, DenseView(shape), context.threads());
-  return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(const ViewPlan plan, PlanTranspose(x.shape(), context.input(1)));
+  return Take(context, x, plan);
 }
 
 absl::Status Transpose(KernelContext& context) { return TransposeInto(context, context.input(0)); }

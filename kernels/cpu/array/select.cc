@@ -1,8 +1,8 @@
 // Choosing between two tensors, element by element.
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/array/layout_plans.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/strided_copy.h"
@@ -60,10 +60,7 @@ absl::Status Select(KernelContext& context) {
   const Tensor& condition = context.input(0);
   const Tensor& t = context.input(1);
   const Tensor& e = context.input(2);
-  if (t.shape() != e.shape()) {
-    return absl::InvalidArgumentError(absl::StrCat("t and e must have one shape, are ", t.shape().ToString(),
-                                                   " and ", e.shape().ToString()));
-  }
+  WEIR_RETURN_IF_ERROR(CheckSelect(condition.shape(), t.shape(), e.shape()));
   if (condition.shape().is_scalar()) {
     context.set_output(0, condition.scalar<bool>() ? t : e);
     return absl::OkStatus();
@@ -72,11 +69,6 @@ absl::Status Select(KernelContext& context) {
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.ForwardOrAllocateOutput({1, 2}, 0, t.shape()));
     SelectFlat(context, condition, t, e, *output);
     return absl::OkStatus();
-  }
-  if (condition.shape().rank() != 1 || t.shape().rank() < 1 || t.shape().dim(0) != condition.num_elements()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("condition must be a scalar, a vector as long as t's dimension 0, or", " of t's shape ",
-                     t.shape().ToString(), ", is ", condition.shape().ToString()));
   }
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, t.shape()));
   const int64_t row = condition.num_elements() == 0 ? 0 : t.num_elements() / condition.num_elements();

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/math/arithmetic.h"
+#include "kernels/cpu/state/row_indices.h"
 #include "kernels/cpu/state/slices.h"
 #include "kernels/cpu/state/variable_update.h"
 #include "kernels/cpu/with_dtype.h"
@@ -60,21 +60,14 @@ class Scatter : public Kernel {
   absl::StatusOr<Slices> Find(KernelContext& context, const Tensor& tensor) const {
     const Tensor& indices = context.input(1);
     if (kind_ == Kind::kCoordinates) return SlicesAtCoordinates(context, tensor.shape(), indices, bad_);
-    if (tensor.shape().rank() == 0) {
-      return absl::InvalidArgumentError("the variable must have at least one dimension, is a scalar");
-    }
+    WEIR_RETURN_IF_ERROR(CheckHasRows(tensor.shape()));
     return SlicesOfRows(context, tensor.shape(), indices);
   }
 
   // Rows may all be changed by one scalar.
   absl::Status CheckShape(const Slices& slices, const Tensor& updates, const Tensor& tensor,
                           absl::string_view name) const {
-    if (kind_ == Kind::kRows && updates.shape().is_scalar()) return absl::OkStatus();
-    if (updates.shape().dims() == absl::MakeConstSpan(slices.dims)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("updates must be [", absl::StrJoin(slices.dims, ","),
-                                                   "] to change slices of variable '", name, "', which is ",
-                                                   TypeString(tensor.dtype(), tensor.shape()), ", is ",
-                                                   TypeString(updates.dtype(), updates.shape())));
+    return CheckSliceUpdates(tensor, name, slices.dims, updates, kind_ == Kind::kRows);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/element_position.h"
+#include "kernels/cpu/index_checks.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/state/row_indices.h"
 #include "kernels/cpu/state/variable_update.h"
@@ -33,26 +34,16 @@ absl::Status NotInside(const Tensor& indices, int64_t slice, int depth, const Sh
 
 absl::StatusOr<Slices> SlicesOfRows(KernelContext& context, const Shape& shape, const Tensor& indices,
                                     int64_t batch_dims) {
-  const auto dims = shape.dims(), index_dims = indices.shape().dims();
-  if (batch_dims < 0 || batch_dims >= shape.rank() || batch_dims > indices.shape().rank() ||
-      index_dims.subspan(0, batch_dims) != dims.subspan(0, batch_dims)) {
-    return absl::InvalidArgumentError(absl::StrCat("indices ", indices.shape().ToString(),
-                                                   " cannot choose slices of a variable ", shape.ToString(),
-                                                   " with ", batch_dims, " batch dimensions"));
-  }
-  const int64_t limit = dims[batch_dims];
-  WEIR_RETURN_IF_ERROR(CheckRowIndices(indices, limit));
-  Slices slices{.inner = Product(dims.subspan(batch_dims + 1))};
-  slices.dims.assign(index_dims.begin(), index_dims.end());
-  slices.dims.insert(slices.dims.end(), dims.begin() + batch_dims + 1, dims.end());
-  const int64_t count = indices.num_elements();
+  WEIR_ASSIGN_OR_RETURN(const GatheredSlices rows, PlanRows(shape, indices.shape(), batch_dims));
+  WEIR_RETURN_IF_ERROR(CheckIndices("indices", indices, rows.limit));
+  Slices slices{.inner = rows.inner};
+  slices.dims.assign(rows.shape.dims().begin(), rows.shape.dims().end());
+  const int64_t count = rows.inner == 0 ? 0 : indices.num_elements();
   WEIR_ASSIGN_OR_RETURN(slices.offsets, context.AllocateTemporary(DType::kInt64, Shape({count})));
-  if (count == 0) return slices;
-  const int64_t per_batch = count / Product(dims.subspan(0, batch_dims));
   int64_t* const offsets = slices.offsets.flat<int64_t>().data();
   WithIndices(indices, [&](const auto* values) {
-    for (int64_t begin = 0, base = 0; begin < count; begin += per_batch, base += limit) {
-      for (int64_t i = begin; i < begin + per_batch; ++i) {
+    for (int64_t begin = 0, base = 0; begin < count; begin += rows.count, base += rows.limit) {
+      for (int64_t i = begin; i < begin + rows.count; ++i) {
         offsets[i] = (base + values[i]) * slices.inner;
       }
     }
@@ -91,13 +82,6 @@ absl::StatusOr<Slices> SlicesAtCoordinates(KernelContext& context, const Shape& 
     offsets[i] = is_inside ? row * slices.inner : kIgnored;
   }
   return slices;
-}
-
-absl::Status CheckRead(const Variable& variable, absl::string_view name, DType dtype) {
-  if (!variable.tensor.is_valid()) return UninitializedVariable(name);
-  if (variable.dtype == dtype) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("variable '", name, "' holds ", DTypeName(variable.dtype),
-                                                 ", asked for as ", DTypeName(dtype)));
 }
 
 }  // namespace weir

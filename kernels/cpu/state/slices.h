@@ -34,8 +34,4 @@ enum class BadIndices { kError, kIgnore };
 absl::StatusOr<Slices> SlicesAtCoordinates(KernelContext& context, const Shape& shape, const Tensor& indices,
                                            BadIndices bad);
 
-// FailedPrecondition unless the variable has a value; InvalidArgument unless that has this dtype.
-absl::Status CheckRead(const Variable& variable, absl::string_view name, DType dtype)
-    ABSL_SHARED_LOCKS_REQUIRED(variable.mutex);
-
 }  // namespace weir

@@ -19,6 +19,13 @@ absl::Status UninitializedVariable(absl::string_view name) {
                                                     ": run its initializer or restore a checkpoint first"));
 }
 
+absl::Status CheckRead(const Variable& variable, absl::string_view name, DType dtype) {
+  if (!variable.tensor.is_valid()) return UninitializedVariable(name);
+  if (variable.dtype == dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("variable '", name, "' holds ", DTypeName(variable.dtype),
+                                                 ", asked for as ", DTypeName(dtype)));
+}
+
 absl::Status CheckUpdate(const Variable& variable, absl::string_view name, absl::string_view what,
                          const Tensor& update) {
   const Tensor& tensor = variable.tensor;

@@ -31,6 +31,10 @@ absl::StatusOr<NamedVariable> LookupVariable(KernelContext& context, int input);
 // text.
 absl::Status UninitializedVariable(absl::string_view name);
 
+// FailedPrecondition unless the variable has a value; InvalidArgument unless that has this dtype.
+absl::Status CheckRead(const Variable& variable, absl::string_view name, DType dtype)
+    ABSL_SHARED_LOCKS_REQUIRED(variable.mutex);
+
 // InvalidArgument unless the variable is initialised and has this dtype and shape; `what` names the other
 // tensor.
 absl::Status CheckUpdate(const Variable& variable, absl::string_view name, absl::string_view what,

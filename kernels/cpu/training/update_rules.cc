@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/index_checks.h"
 #include "kernels/cpu/state/row_indices.h"
 #include "kernels/cpu/state/variable_update.h"
 #include "kernels/cpu/training/rules.h"
@@ -109,19 +110,8 @@ class LockedUpdate {
   absl::Status CheckRows(const Tensor& gradient, const Tensor& indices) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const Tensor& var = variables_[0].variable->tensor;
     if (!var.is_valid()) return UninitializedVariable(variables_[0].name);
-    if (indices.shape().rank() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("indices must be a vector, is ", indices.shape().ToString()));
-    }
-    const auto rows = gradient.shape().dims(), dims = var.shape().dims();
-    const bool fits = var.dtype() == gradient.dtype() && !dims.empty() && rows.size() == dims.size() &&
-                      rows[0] == indices.num_elements() && rows.subspan(1) == dims.subspan(1);
-    if (!fits) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the gradient is ", TypeString(gradient.dtype(), gradient.shape()), " for ", indices.num_elements(),
-          " rows of variable '", variables_[0].name, "', which is ", TypeString(var.dtype(), var.shape())));
-    }
-    return CheckRowIndices(indices, dims[0]);
+    WEIR_RETURN_IF_ERROR(CheckRowGradient(var, variables_[0].name, gradient, indices.shape()));
+    return CheckIndices("indices", indices, var.shape().dim(0));
   }
 
   const std::array<NamedVariable, count>& variables_;
