@@ -54,10 +54,6 @@ inline double Difference(const Tensor& found, const Tensor& expected) {
   return most / scale;
 }
 
-// Why a test is skipped on GPUs: it has CUDA fail, or looks at what has not happened yet. tools/gpu_check
-// does not count these.
-inline constexpr char kOnlyOnTheStandIn[] = "only the stand-in does what this test asks for";
-
 class CudaSessionTest : public ::testing::Test {
  protected:
   void SetUp() override {

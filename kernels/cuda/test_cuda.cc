@@ -42,6 +42,17 @@ TestGpus ChosenTestGpus() {
   std::abort();
 }
 
+bool IsTestGpuLost() {
+  const TestGpus gpus = ChosenTestGpus();
+  if (gpus == TestGpus::kStandIn) return false;
+  LoggedCuda* const logged = LoggedOfProcess(gpus);
+  if (logged == nullptr) return false;
+  const absl::StatusOr<int> count = logged->NumDevices();
+  // An error of the first device only, where a test has not used the others: asking makes a context of them.
+  return SaysDeviceLost(count.status()) ||
+         (count.ok() && *count > 0 && SaysDeviceLost(logged->Memory(0).status()));
+}
+
 TestCuda::TestCuda() {
   const TestGpus gpus = ChosenTestGpus();
   if (gpus != TestGpus::kStandIn) logged_ = LoggedOfProcess(gpus);

@@ -21,9 +21,17 @@
 
 namespace weir {
 
+// Why a test is skipped on GPUs: it has CUDA fail, or looks at what has not happened yet. tools/gpu_check
+// does not count these.
+inline constexpr char kOnlyOnTheStandIn[] = "only the stand-in does what this test asks for";
+
 // What the environment asks for.
 enum class TestGpus { kStandIn, kRehearsal, kReal };
 TestGpus ChosenTestGpus();
+
+// Whether a device of this process is lost: no test on GPUs makes sense any more. False on stand-ins of a
+// test's own.
+bool IsTestGpuLost();
 
 class TestCuda {
  public:
