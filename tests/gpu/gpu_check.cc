@@ -65,7 +65,7 @@ std::vector<Part> Parts(bool is_rehearsal) {
   const std::string no_errors = absl::StrCat("-", kErrors);
   return {
       Tests("doctor", absl::Minutes(1), "DoctorTest.*"),
-      Tests("kernels", absl::Minutes(6), "Ops/*:OpsTest.*:CudaLayersTest.*-*Network*"),
+      Tests("kernels", absl::Minutes(6), "Ops/*:LargeInputsTest.*:OpsTest.*:CudaLayersTest.*-*Network*"),
       Tests("stress", absl::Minutes(3), "StressTest.*"),
       Tests("training", absl::Minutes(4),
             absl::StrCat(
