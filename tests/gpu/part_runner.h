@@ -44,7 +44,7 @@ class Progress {
 struct Part {
   std::string name;
   absl::Duration limit = absl::Minutes(5);           // of all its processes together
-  absl::Duration limit_of_test = absl::Seconds(90);  // a test that takes longer hangs
+  absl::Duration limit_of_test = absl::Seconds(60);  // a test that takes longer hangs
   // In a process of the part: runs its tests, but for those in `done`. Returns the exit code, which says
   // nothing that was not said to `progress`.
   std::function<int(Progress& progress, const std::vector<std::string>& done)> run;

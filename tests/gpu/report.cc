@@ -1,9 +1,12 @@
 #include "tests/gpu/report.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 
 namespace weir::gpu_check {
@@ -63,6 +66,44 @@ std::string TextOf(const PartResult& result) {
 std::string SummaryOf(const std::vector<PartResult>& results) {
   return CountsOf(Sum(results, Outcome::kPassed), Sum(results, Outcome::kFailed),
                   Sum(results, Outcome::kSkipped));
+}
+
+std::string ComparisonOf(const std::vector<PartResult>& results) {
+  struct Measured {
+    std::string peer, unit;
+    std::vector<double> values;
+    double Middle() {
+      std::sort(values.begin(), values.end());
+      return values[values.size() / 2];
+    }
+  };
+  std::map<std::string, Measured> ours, theirs;
+  for (const PartResult& result : results) {
+    for (const std::string& line : result.metrics) {
+      const Json metric = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!metric.is_object() || !metric["value"].is_number()) continue;
+      const auto peer = metric.value("peer", std::string());
+      Measured& measured = (peer == "weir" ? ours : theirs)[metric.value("metric", std::string())];
+      measured.peer = peer;
+      measured.unit = metric.value("unit", std::string());
+      measured.values.push_back(metric["value"].get<double>());
+    }
+  }
+  std::string text;
+  for (auto& [name, weir] : ours) {
+    std::string line;
+    for (const char* const suffix : {"", "_compile"}) {
+      const auto peer = theirs.find(name + suffix);
+      if (peer == theirs.end() || peer->second.unit != weir.unit) continue;
+      const double ratio = weir.Middle() / peer->second.Middle();
+      // Rates are better large, times small.
+      const double times = absl::EndsWith(weir.unit, "/s") ? ratio : 1 / ratio;
+      absl::StrAppend(&line, absl::StrFormat(", %.3g times as fast as %s%s", times, peer->second.peer,
+                                             *suffix == 0 ? "" : absl::StrCat(" with ", suffix)));
+    }
+    if (!line.empty()) absl::StrAppendFormat(&text, "%s: %.4g %s%s\n", name, weir.Middle(), weir.unit, line);
+  }
+  return text;
 }
 
 std::string JsonOf(const std::vector<PartResult>& results,

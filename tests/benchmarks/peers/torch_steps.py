@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """The training steps that tools/gpu_check measures, in PyTorch: one JSON line a metric, under weir_bench's names.
 
-    python3 torch_steps.py [--device=cuda|cpu] [--rehearsal]
+    python3 torch_steps.py [--device=cuda|cpu] [--minutes=N] [--rehearsal]
 
 A batch of random numbers is fed from the host in each step and the loss is fetched, as Weir's step does it. "_compile" are
-the same with torch.compile. On GPUs "fp32" is computed without TF32, and "tf32" with it. --rehearsal runs each once, on
-two examples.
+the same with torch.compile. On GPUs "fp32" is computed without TF32, and "tf32" with it. --rehearsal runs each once, on two
+examples, and compiles nothing. After --minutes it ends with what there is.
 
 Needs torch.
 """
 import argparse
 import functools
 import json
+import signal
 import statistics
 import sys
 import time
@@ -119,14 +120,18 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--minutes", type=float, default=0)
     parser.add_argument("--rehearsal", action="store_true")
     flags = parser.parse_args()
+    if flags.minutes > 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # not Python's: a compiler may be at work
+        signal.setitimer(signal.ITIMER_REAL, 60 * flags.minutes)
     torch.manual_seed(0)
     bench = Bench(flags.device, flags.rehearsal)
     numbers = ["fp32", "tf32", "bf16"] if flags.device == "cuda" else ["fp32", "bf16"]
     runs = []
     # The slow ones, which compile, come last: a time limit takes those.
-    for suffix, compiled in (("", False), ("_compile", True)):
+    for suffix, compiled in (("", False), ("_compile", True))[:1 if flags.rehearsal else 2]:
         runs.append(functools.partial(bench.mlp_step, suffix, compiled))
         runs += [functools.partial(bench.resnet20_step, name, suffix, compiled) for name in numbers]
     failures = 0
