@@ -14,6 +14,7 @@ struct Check {
   std::string usage;  // lines on flags of its own
   std::vector<Part> parts;
   std::vector<std::pair<std::string, std::string>> facts;  // for the document
+  bool compares = true;                                    // what was measured (report.h)
 };
 
 // Exit codes.

@@ -93,7 +93,8 @@ int Main(int argc, char** argv) {
       {.name = "gpu_check",
        .usage = "  --rehearsal        without a GPU, on the stand-in of the tests: says nothing of GPUs\n",
        .parts = Parts(is_rehearsal),
-       .facts = {{"weir", WEIR_VERSION}, {"on", is_rehearsal ? "a stand-in, for rehearsal" : "GPUs"}}},
+       .facts = {{"weir", WEIR_VERSION}, {"on", is_rehearsal ? "a stand-in, for rehearsal" : "GPUs"}},
+       .compares = !is_rehearsal},
       flags);
 }
 
