@@ -66,6 +66,7 @@ std::vector<Part> Parts(bool is_rehearsal) {
   return {
       Tests("doctor", absl::Minutes(1), "DoctorTest.*"),
       Tests("kernels", absl::Minutes(6), "Ops/*:LargeInputsTest.*:OpsTest.*:CudaLayersTest.*-*Network*"),
+      Tests("graphs", absl::Minutes(3), "Seeds/*"),
       Tests("stress", absl::Minutes(3), "StressTest.*"),
       Tests("training", absl::Minutes(4),
             absl::StrCat(
