@@ -184,7 +184,7 @@ TEST_F(CudaSessionTest, AStepOfEmbeddingsWaitsForWhatItFetches) {
   const Clicks model(gpu.g, "", OptimizerOf("Adagrad"));
   ASSERT_TRUE(gpu.session().Run({}, {}, model.initializers).ok());
   for (int step = 0; step < 4; ++step) {
-    api_.ClearLog();
+    cuda_.ClearLog();
     ASSERT_TRUE(gpu.session().Run(model.Batch(step), {model.loss}, {model.train}).ok());
   }
   EXPECT_EQ(CountsOfLog().out, 1) << CountsOfLog();

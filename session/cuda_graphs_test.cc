@@ -1,5 +1,5 @@
-// Steps on CUDA devices that launch what was recorded, without a GPU: CUDA is the recording stand-in (see
-// cuda_training_test.cc), which does the work of a graph once more for each launch.
+// Steps on CUDA devices that launch what was recorded, usually without a GPU: CUDA is the recording stand-in
+// (see cuda_training_test.cc), which does the work of a graph once more for each launch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,14 +109,14 @@ class CudaGraphsTest : public CudaSessionTest {
     return options;
   }
 
-  int64_t num_launches() const { return api_.num_calls("cudaLaunchKernel"); }
-  int64_t num_graph_launches() const { return api_.num_calls("cudaGraphLaunch"); }
-  int64_t num_recordings() const { return api_.num_calls("cudaStreamBeginCapture"); }
+  int64_t num_launches() const { return cuda_.num_calls("cudaLaunchKernel"); }
+  int64_t num_graph_launches() const { return cuda_.num_calls("cudaGraphLaunch"); }
+  int64_t num_recordings() const { return cuda_.num_calls("cudaStreamBeginCapture"); }
 
   // The lines of the log that are work on the device alone, without the stream.
   std::vector<std::string> WorkOfLog() const {
     std::vector<std::string> lines;
-    for (const std::string& line : api_.log()) {
+    for (const std::string& line : cuda_.log()) {
       if (!absl::StartsWith(line, "cudaLaunchKernel") && !absl::StartsWith(line, "cudaMemsetAsync") &&
           !absl::StartsWith(line, "cudaMemcpyAsync on_device")) {
         continue;
@@ -149,7 +149,7 @@ class CudaGraphsTest : public CudaSessionTest {
     }
   }
   bool IsAddress(uintptr_t word) const {
-    for (const auto& [begin, num_bytes] : api_.segments(0)) {
+    for (const auto& [begin, num_bytes] : cuda_.stand_in().segments(0)) {
       if (word >= begin && word < begin + static_cast<uintptr_t>(num_bytes)) return true;
     }
     return word > uintptr_t{1} << 32;  // on the host; no count or size of these models is as large
@@ -157,20 +157,21 @@ class CudaGraphsTest : public CudaSessionTest {
 
   template <typename Model, typename Build>
   void ExpectSameWork(const Build& build, size_t at_least) {
+    if (!cuda_.is_stand_in()) GTEST_SKIP() << kOnlyOnTheStandIn;
     Trained<Model> eager(Gpu(false), build), recorded(Gpu(), build);
     for (int step = 0; step < 2; ++step) {
-      api_.ClearLog();
+      cuda_.ClearLog();
       eager.Step(step);
     }
     const std::vector<std::string> expected = WorkOfLog();
-    const std::vector<Launched> launches = api_.launches();
+    const std::vector<Launched> launches = cuda_.stand_in().launches();
     EXPECT_GE(expected.size(), at_least);
     recorded.Step(0);
-    api_.ClearLog();
+    cuda_.ClearLog();
     recorded.Step(1);
     EXPECT_EQ(num_graph_launches(), 1);
     EXPECT_THAT(WorkOfLog(), ElementsAreArray(expected));
-    const std::vector<Launched> found = api_.launches();
+    const std::vector<Launched> found = cuda_.stand_in().launches();
     ASSERT_EQ(found.size(), launches.size());
     for (size_t i = 0; i < found.size(); ++i) ExpectSameLaunch(found[i], launches[i]);
   }
@@ -214,13 +215,13 @@ TEST_F(CudaGraphsTest, AConvolutionalNetworkLearnsTheSame) { ExpectSameNumbers<C
 TEST_F(CudaGraphsTest, AStepCostsOneLaunch) {
   Trained<ConvNet> net(Gpu(), ConvNetOnGpu);
   for (int step = 0; step < 4; ++step) {
-    api_.RunAll();
-    api_.ClearLog();
+    cuda_.RunAll();
+    cuda_.ClearLog();
     net.Step(step);
   }
   EXPECT_THAT(WorkOfLog(), IsEmpty());
   int64_t num_launches = 0;
-  for (const std::string& line : api_.log()) num_launches += absl::StartsWith(line, "cudaGraphLaunch");
+  for (const std::string& line : cuda_.log()) num_launches += absl::StartsWith(line, "cudaGraphLaunch");
   EXPECT_EQ(num_launches, 1);
   // The images, the labels, the loss, and the wait for it.
   EXPECT_EQ(CountsOfLog(), (Counts{.in = 2, .out = 1, .waits = 1, .allocations = 0}));
@@ -311,9 +312,10 @@ TEST_F(CudaGraphsTest, VariablesThatMoveNowAndThenDoNot) {
 class FailuresTest : public CudaGraphsTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(FailuresTest, AFailedRecordingIsSaidOnceAndTheStepRuns) {
+  if (!cuda_.is_stand_in()) GTEST_SKIP() << kOnlyOnTheStandIn;
   testing::internal::CaptureStderr();
   Trained<Mlp> eager(Gpu(false), MlpOnGpu), recorded(Gpu(), MlpOnGpu);
-  api_.FailCall(GetParam(), kCudaStreamCaptureUnsupported);
+  cuda_.stand_in().FailCall(GetParam(), kCudaStreamCaptureUnsupported);
   for (int step = 0; step < 6; ++step) {
     EXPECT_TRUE(AreSameBits(eager.Step(step), recorded.Step(step))) << step;
   }
@@ -351,7 +353,7 @@ TEST_F(CudaGraphsTest, BeyondEightSignaturesNothingIsRecorded) {
   EXPECT_EQ(num_recordings(), 8);
   // Nothing is left of them.
   EXPECT_EQ(recorded.num_bytes_on_device(), eager.num_bytes_on_device());
-  EXPECT_EQ(api_.num_calls("cudaGraphExecDestroy"), 8);
+  EXPECT_EQ(cuda_.num_calls("cudaGraphExecDestroy"), 8);
 }
 
 // A label that is no class: found late, nothing is applied, and the steps after it are.
@@ -383,6 +385,7 @@ TEST_F(CudaGraphsTest, WrongDataPreventUpdates) {
 
 // Nobody waits for such steps: a recorded one may not begin before it is known how the last one has ended.
 TEST_F(CudaGraphsTest, StepsWithoutFetchesAreLaunchedWhenTheLastOneIsKnownToBeOver) {
+  if (!cuda_.is_stand_in()) GTEST_SKIP() << kOnlyOnTheStandIn;
   Trained<Mlp> eager(Gpu(false), MlpWithAdam), recorded(Gpu(), MlpWithAdam);
   const auto run = [](Trained<Mlp>& one, int step, bool is_bad) {
     Feeds feeds = Batch(one.model, step);
@@ -399,18 +402,18 @@ TEST_F(CudaGraphsTest, StepsWithoutFetchesAreLaunchedWhenTheLastOneIsKnownToBeOv
   for (int step = 0; step < 6; ++step) EXPECT_TRUE(run_both(step).ok());
   EXPECT_EQ(num_graph_launches(), 1);  // the recorder has done nothing so far
   for (int step = 6; step < 9; ++step) {
-    api_.RunAll();
+    cuda_.RunAll();
     EXPECT_TRUE(run_both(step).ok());
   }
   EXPECT_EQ(num_graph_launches(), 1 + 3);
-  api_.RunAll();
+  cuda_.RunAll();
   EXPECT_TRUE(run_both(9, /*is_bad=*/true).ok());
-  api_.RunAll();
+  cuda_.RunAll();
   const absl::Status status = run_both(10);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("an earlier step, which nobody waited for, has failed: "),
                                       HasSubstr("a label value of -1")));
   for (int step = 11; step < 14; ++step) {
-    api_.RunAll();
+    cuda_.RunAll();
     EXPECT_TRUE(run_both(step).ok());
   }
   EXPECT_GT(num_graph_launches(), 1 + 3 + 1);
@@ -651,14 +654,14 @@ TEST_F(CudaGraphsTest, ALaunchThatWaitsForTheLedgerHoldsNoVariable) {
 TEST_F(CudaGraphsTest, ALostDeviceIsUnavailable) {
   Trained<Mlp> recorded(Gpu(), MlpOnGpu);
   for (int step = 0; step < 4; ++step) recorded.Step(step);
-  api_.LoseDevice(0, kCudaIllegalAddress);
+  cuda_.LoseDevice(0);
   for (int i = 0; i < 2; ++i) {
     const absl::Status status = recorded.TryStep(Batch(recorded.model, 5)).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(status.message(), HasSubstr("is lost"));
   }
   recorded.place.made.reset();
-  api_.TakeProblems();  // what a lost device has, nobody gives back
+  if (cuda_.is_stand_in()) cuda_.stand_in().TakeProblems();  // what a lost device has, nobody gives back
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class CudaLayersTest : public CudaSessionTest {
                                                             : Cast(place.g, output, DType::kFloat32));
       }
     }
-    api_.ClearLog();
+    cuda_.ClearLog();
     auto result = place.session().Run(feeds, fetches);
     if (on_gpu) counts_ = CountsOfLog();
     return result;
@@ -343,14 +343,14 @@ TEST_F(CudaLayersTest, AStepOfAConvolutionalNetworkCopiesWhatIsFedAndFetched) {
   const ConvNet net = ConvNetBuilder(gpu.g).Build("/gpu:0");
   ASSERT_TRUE(gpu.session().Run({}, {}, net.initializers).ok());
   for (int step = 0; step < 4; ++step) {  // the first ones make plans and constants, and take memory
-    api_.ClearLog();
+    cuda_.ClearLog();
     const auto result = gpu.session().Run(Batch(net, step), {net.loss}, {net.train});
     ASSERT_TRUE(result.ok()) << result.status();
   }
   EXPECT_EQ(CountsOfLog(), (Counts{.in = 4, .out = 1, .waits = 1, .allocations = 0}));
   // Without fetches nothing is waited for.
   for (int step = 0; step < 4; ++step) {
-    api_.ClearLog();
+    cuda_.ClearLog();
     ASSERT_TRUE(gpu.session().Run(Batch(net, step), {}, {net.train}).ok());
   }
   EXPECT_EQ(CountsOfLog(), (Counts{.in = 4, .out = 0, .waits = 0, .allocations = 0}));

@@ -32,7 +32,7 @@ class CudaMovesTest : public CudaSessionTest {
       auto scope = place.g.DeviceScope(on_gpu ? "/gpu:0" : "/cpu:0");
       const Output fed = Placeholder(place.g, x.dtype(), PartialShape(x.shape()));
       const Output y = build(place.g, fed);
-      api_.ClearLog();
+      cuda_.ClearLog();
       const auto result = place.session().Run({{fed, x}}, {y});
       ASSERT_TRUE(result.ok()) << result.status();
       results.push_back((*result)[0]);

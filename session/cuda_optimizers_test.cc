@@ -1,8 +1,10 @@
 // Each optimizer's op on a recorded GPU against the CPU's: the same bits, for the bodies of the GPU's kernels
-// run on the host.
+// run on the host. Functions of a GPU's own may differ in the last places.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <utility>
@@ -116,7 +118,7 @@ class CudaOptimizersTest : public CudaSessionTest, public ::testing::WithParamIn
   void Compare(bool is_sparse) {
     for (const bool flag : {false, true}) {
       if (flag && GetParam().flag == nullptr) continue;
-      api_.ClearLog();
+      cuda_.ClearLog();
       const std::vector<Tensor> found = Run<T>(GetParam(), flag, true, is_sparse);
       const std::string dtype(DTypeName(DTypeOf<T>));
       EXPECT_THAT(Launches(), Contains(is_sparse ? absl::StrCat(GetParam().name, "Rows_", dtype, "_uint32")
@@ -124,20 +126,28 @@ class CudaOptimizersTest : public CudaSessionTest, public ::testing::WithParamIn
       const std::vector<Tensor> expected = Run<T>(GetParam(), flag, false, is_sparse);
       ASSERT_EQ(found.size(), expected.size());
       for (size_t i = 0; i < found.size(); ++i) {
-        EXPECT_EQ(found[i].flat<T>(), expected[i].flat<T>()) << i << " " << flag;
+        if (cuda_.is_stand_in()) {
+          EXPECT_EQ(found[i].flat<T>(), expected[i].flat<T>()) << i << " " << flag;
+          continue;
+        }
+        for (int64_t k = 0; k < expected[i].num_elements(); ++k) {
+          const T x = expected[i].flat<T>()[k];
+          EXPECT_NEAR(found[i].flat<T>()[k], x, 8 * std::numeric_limits<T>::epsilon() * (1 + std::abs(x)))
+              << i << " " << flag;
+        }
       }
     }
   }
 };
 
-TEST_P(CudaOptimizersTest, IsTheCpusBitForBit) {
+TEST_P(CudaOptimizersTest, IsTheCpus) {
   // What the CPU fuses without FMA it rounds twice.
   if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no FMA";
   Compare<float>(false);
   Compare<double>(false);
 }
 
-TEST_P(CudaOptimizersTest, OfRowsIsTheCpusBitForBit) {
+TEST_P(CudaOptimizersTest, OfRowsIsTheCpus) {
   if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no FMA";
   const std::string name = GetParam().name;
   if (name == "GradientDescent" || name == "Adam" || name == "AdaMax") GTEST_SKIP() << "has no op for rows";
@@ -177,7 +187,7 @@ TEST_F(CudaSessionTest, FtrlRefusesWhatTheCpuRefuses) {
     absl::Status status = place.session().Run({{rate, Tensor::Scalar(0.1f)}}, {}, {update}).status();
     if (status.ok()) {
       ASSERT_TRUE(on_gpu);
-      api_.RunAll();  // nobody has waited for the step: the next one that looks at data has its error
+      cuda_.RunAll();  // nobody has waited for the step: the next one that looks at data has its error
       status = place.session().Run({{rate, Tensor::Scalar(0.1f)}}, {}, {update}).status();
     }
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -53,6 +53,7 @@ struct Shrinking {
 class CudaPlacementTest : public CudaSessionTest {
  protected:
   void SetUp() override {
+    CudaSessionTest::SetUp();
     ASSERT_THAT(NamesOfCudaOps(), AllOf(Not(Contains("ResourceApplyAdadelta")), Not(Contains("Softplus")),
                                         Not(Contains("ResourceScatterNdAdd"))));
   }
@@ -176,7 +177,10 @@ class ChiefWithoutGpusTest : public CudaPlacementTest {
  protected:
   ChiefWithoutGpusTest()
       : chief_(Runtime::Create({.job = "chief", .num_threads = 1}).value()),
-        task_(Runtime::Create({.job = "worker", .num_gpus = 1, .num_threads = 2, .cuda = &backend_.backend()})
+        task_(Runtime::Create({.job = "worker",
+                               .num_gpus = cuda_.WhyNot(1).empty() ? 1 : 0,
+                               .num_threads = 2,
+                               .cuda = &cuda_.backend()})
                   .value()),
         chief_worker_(*chief_, chief_->task()),
         worker_(*task_, task_->task()),
@@ -210,7 +214,7 @@ TEST_P(GpusOfWorkersTest, AChiefPlacesNodesThere) {
   const Output loss = Sum(g_, Mul(g_, Square(g_, w.value), x), ConstIntegers(g_, {0}));
   Node* const train = optimizer.Minimize(g_, loss).value();
   ASSERT_TRUE(session().Run({}, {}, {w.initializer}).ok());
-  api_.ClearLog();
+  cuda_.ClearLog();
   const auto result = session().Run({{x, Tensor::Vector<float>({1, 2, 3})}}, {loss}, {train});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ((*result)[0].scalar<float>(), 9 + 2 * 4 + 3 * 1);

@@ -32,7 +32,7 @@ class CudaRowsTest : public CudaSessionTest {
     const Output fed = Placeholder(place.g, x.dtype(), PartialShape(x.shape()));
     const Output fed_indices = Placeholder(place.g, indices.dtype(), PartialShape(indices.shape()));
     const Output y = build(place.g, fed, fed_indices);
-    api_.ClearLog();
+    cuda_.ClearLog();
     absl::StatusOr<std::vector<Tensor>> result = place.session().Run({{fed, x}, {fed_indices, indices}}, {y});
     if (!result.ok()) return result.status();
     return std::move((*result)[0]);

@@ -1,5 +1,5 @@
 // What tests of sessions on CUDA devices begin with: runtimes whose GPUs are those of the recording stand-in,
-// and what it has written down.
+// or this machine's where the environment says so (kernels/cuda/test_cuda.h), and what was written down.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,14 @@
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/recording_cuda_api.h"
-#include "kernels/cuda/test_cuda_backend.h"
+#include "kernels/cuda/test_cuda.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
 #include "session/session.h"
 
 namespace weir {
 
-// A runtime with its session, on the CPU or on recorded GPUs.
+// A runtime with its session, on the CPU or on GPUs.
 struct Place {
   explicit Place(const RuntimeOptions& runtime_options, const SessionOptions& session_options = {})
       : runtime(Runtime::Create(runtime_options).value()),
@@ -57,9 +56,11 @@ inline double Difference(const Tensor& found, const Tensor& expected) {
 
 class CudaSessionTest : public ::testing::Test {
  protected:
-  RuntimeOptions Gpus(int count) {
-    return {.num_gpus = count, .num_threads = 2, .cuda = &backend_.backend()};
+  void SetUp() override {
+    if (const std::string why = cuda_.WhyNot(1); !why.empty()) GTEST_SKIP() << why;
   }
+
+  RuntimeOptions Gpus(int count) { return {.num_gpus = count, .num_threads = 2, .cuda = &cuda_.backend()}; }
 
   struct Counts {
     int64_t in = 0, out = 0, waits = 0, allocations = 0;
@@ -72,7 +73,7 @@ class CudaSessionTest : public ::testing::Test {
   // Since the log was cleared. A wait is a thread that stands still until a GPU has come so far.
   Counts CountsOfLog() const {
     Counts counts;
-    for (const std::string& line : api_.log()) {
+    for (const std::string& line : cuda_.log()) {
       counts.in += absl::StartsWith(line, "cudaMemcpyAsync to_device");
       counts.out += absl::StartsWith(line, "cudaMemcpyAsync to_host");
       counts.waits +=
@@ -82,14 +83,9 @@ class CudaSessionTest : public ::testing::Test {
     }
     return counts;
   }
-  std::vector<std::string> Launches() const {
-    std::vector<std::string> names;
-    for (const auto& launched : api_.launches()) names.push_back(launched.function.name);
-    return names;
-  }
+  std::vector<std::string> Launches() const { return cuda_.launches(); }
 
-  RecordingCudaApi api_{{.num_devices = 2}};
-  const TestCudaBackend backend_{api_};
+  TestCuda cuda_;
 };
 
 }  // namespace weir

@@ -15,7 +15,9 @@ namespace weir::bench {
 class LocalSession {
  public:
   explicit LocalSession(int num_threads = 0, const RewriteOptions& rewrites = {})
-      : runtime(Must(Runtime::Create({.num_threads = num_threads}))),
+      : LocalSession(RuntimeOptions{.num_threads = num_threads}, rewrites) {}
+  explicit LocalSession(const RuntimeOptions& options, const RewriteOptions& rewrites = {})
+      : runtime(Must(Runtime::Create(options))),
         worker(*runtime, runtime->task()),
         graph(runtime->ops()),
         rewrites_(rewrites) {}

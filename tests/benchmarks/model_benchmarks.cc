@@ -10,41 +10,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "examples/fashion_mnist/model.h"
-#include "examples/resnet/model.h"
 #include "examples/wide_deep/model.h"
 #include "ops/standard_ops.h"
 #include "ops/training/adagrad.h"
 #include "ops/training/adam.h"
-#include "ops/training/momentum.h"
 #include "ops/variable.h"
 #include "tests/benchmarks/benchmarks.h"
 #include "tests/benchmarks/local_session.h"
 #include "tests/benchmarks/mlp.h"
+#include "tests/benchmarks/model_steps.h"
 
 namespace weir::bench {
 namespace {
-
-// Seconds of a training step of the optimizer: computes the loss, updates the variables.
-double SecondsOfStep(LocalSession& local, const std::vector<std::pair<Output, Tensor>>& inputs, Output loss,
-                     Optimizer&& optimizer, double min_seconds, int rounds) {
-  Node* const train = Must(optimizer.Minimize(local.graph, loss));
-  Node* const init = InitializeVariables(local.graph);
-  Must(local.session().Run({}, {}, {init}));
-  std::vector<TensorRef> feeds;
-  std::vector<Tensor> values;
-  for (const auto& [input, value] : inputs) {
-    feeds.push_back(input);
-    values.push_back(value);
-  }
-  auto step = Must(local.session().Prepare(feeds, {loss}, {train}));
-  Tensor result;
-  const auto run = [&] { MustOk(step->Run(values, absl::MakeSpan(&result, 1))); };
-  return MedianSeconds(run, min_seconds, rounds);
-}
-
-Output SoftmaxLoss(GraphBuilder& g, Output logits, Output labels) {
-  return ReduceMean(g, SparseSoftmaxCrossEntropyWithLogits(g, logits, labels).loss);
-}
 
 // Numbers k >= 1 with probabilities proportional to k^-exponent (Devroye, Non-Uniform Random Variate
 // Generation, 1986, X.6.1), modulo `rows`: a few values are very frequent, as in click logs.
@@ -67,28 +44,7 @@ Tensor ZipfIds(const Shape& shape, double exponent, int64_t rows) {
 }  // namespace
 
 void MlpStep() {
-  for (int batch : {32, 128}) {
-    LocalSession local;
-    const Mlp mlp = BuildMlp(local.graph, batch, /*with_global_step=*/false);
-    Session& session = local.session();
-    Must(session.Run({}, {}, {mlp.init}));
-    const Tensor images = RandomImages(batch), labels = RandomLabels(batch);
-    auto step = Must(session.Prepare({mlp.images, mlp.labels}, {mlp.loss}, {mlp.train}));
-    Tensor loss;
-    Emit(absl::StrCat("mlp_b", batch, "_step"),
-         MedianSeconds(
-             [&] {
-               MustOk(step->Run({images, labels}, absl::MakeSpan(&loss, 1)));
-             },
-             2) *
-             1e6,
-         "us");
-    Emit(absl::StrCat("mlp_b", batch, "_step_session_run"),
-         MedianSeconds([&] {
-           Must(session.Run({{mlp.images, images}, {mlp.labels, labels}}, {mlp.loss}, {mlp.train}));
-         }) * 1e6,
-         "us");
-  }
+  for (int batch : {32, 128}) MeasureMlpStep({}, batch);
 }
 
 void CnnStep() {
@@ -104,20 +60,7 @@ void CnnStep() {
 }
 
 void ResNet20Step() {
-  constexpr int kBatch = 128;
-  const Shape shape({kBatch, 32, 32, 3});
-  for (const auto& [name, dtype] :
-       {std::pair("fp32", DType::kFloat32), std::pair("bf16", DType::kBfloat16)}) {
-    LocalSession local;
-    GraphBuilder& g = local.graph;
-    const Output images = Placeholder(g, DType::kFloat32, shape);
-    const Output labels = Placeholder(g, DType::kInt32, {kBatch});
-    const Output loss = SoftmaxLoss(g, examples::ResNet(g, images, {.compute_dtype = dtype}), labels);
-    const double seconds =
-        SecondsOfStep(local, {{images, RandomNumbers(shape)}, {labels, RandomLabels(kBatch)}}, loss,
-                      Momentum(0.1, 0.9), 8, 5);
-    Emit(absl::StrCat("resnet20_b128_", name), 1 / seconds, "steps/s", {{"rss_mb", PeakMegabytes()}});
-  }
+  for (const DType dtype : {DType::kFloat32, DType::kBfloat16}) MeasureResNet20Step({}, 128, dtype);
 }
 
 void WideDeepStep() {

@@ -21,36 +21,14 @@
 #include "kernels/null/register_kernels.h"
 #include "kernels/reference/array.h"
 #include "ops/register_ops.h"
+#include "tests/conformance/case_graph.h"
+#include "tests/conformance/comparison.h"
 #include "tests/conformance/suite.h"
 
 namespace weir::conformance {
 namespace {
 
 using reference::Array;
-
-std::vector<Tensor> FlatInputs(const OpCase& test) {
-  std::vector<Tensor> flat;
-  for (const CaseInput& input : test.inputs)
-    flat.insert(flat.end(), input.tensors.begin(), input.tensors.end());
-  return flat;
-}
-
-// How the inputs of a case come into a graph: `make` gives the node for flat input i.
-using MakeInput = std::function<Output(int i, const Tensor& value)>;
-
-Node* AddCase(GraphBuilder& g, const OpCase& test, const MakeInput& make) {
-  std::vector<InputArg> args;
-  int i = 0;
-  for (const CaseInput& input : test.inputs) {
-    std::vector<Output> outputs;
-    for (const Tensor& tensor : input.tensors) outputs.push_back(make(i++, tensor));
-    if (input.is_list)
-      args.push_back(InputArg(outputs));
-    else
-      args.push_back(InputArg(outputs[0]));
-  }
-  return g.AddNode(test.op, std::move(args), test.attrs, "tested");
-}
 
 Output AddConst(GraphBuilder& g, const Tensor& value) {
   return g.AddOp("Const", {}, {{"value", value}, {"dtype", value.dtype()}});
@@ -66,60 +44,6 @@ absl::StatusOr<Node*> BuildWithPlaceholders(GraphBuilder& g, const OpCase& test)
       AddCase(g, test, [&](int, const Tensor& t) { return AddPlaceholder(g, t.dtype(), t.shape()); });
   if (!g.ok()) return g.status();
   return node;
-}
-
-double ToleranceOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-    case DType::kComplex64:
-      return 2e-6;
-    case DType::kFloat64:
-    case DType::kComplex128:
-      return 1e-13;
-    case DType::kHalf:
-      return 2e-3;
-    case DType::kBfloat16:
-      return 1.6e-2;
-    default:
-      return 0;
-  }
-}
-
-bool IsClose(const reference::Value& a, const reference::Value& b, double tolerance) {
-  if (a.text != b.text) return false;
-  const auto close = [&](double x, double y) {
-    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
-    if (std::isinf(x) || std::isinf(y)) return x == y;
-    return std::abs(x - y) <= tolerance * std::max({1.0, std::abs(x), std::abs(y)});
-  };
-  return close(a.number.real(), b.number.real()) && close(a.number.imag(), b.number.imag());
-}
-
-// Tolerance < 0: that of the dtype.
-absl::Status Compare(absl::string_view what, const Tensor& found, const Tensor& wanted, double tolerance) {
-  if (found.dtype() != wanted.dtype() || found.shape() != wanted.shape()) {
-    return absl::InternalError(absl::StrCat(what, " is ", found.ToString(), ", wanted ", wanted.ToString()));
-  }
-  const Array a = Array::FromTensor(found), b = Array::FromTensor(wanted);
-  if (tolerance < 0) tolerance = ToleranceOf(found.dtype());
-  for (int64_t i = 0; i < a.size(); ++i) {
-    if (IsClose(a[i], b[i], tolerance)) continue;
-    return absl::InternalError(
-        absl::StrCat(what, " differs at element ", i, ": ", a[i].number.real(), "+", a[i].number.imag(),
-                     "i '", a[i].text, "', wanted ", b[i].number.real(), "+", b[i].number.imag(), "i '",
-                     b[i].text, "'; found ", found.ToString(20), ", wanted ", wanted.ToString(20)));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CompareAll(absl::string_view what, const std::vector<Tensor>& found,
-                        const std::vector<Tensor>& wanted, double tolerance) {
-  if (found.size() != wanted.size())
-    return absl::InternalError(absl::StrCat(what, ": numbers of outputs differ"));
-  for (size_t i = 0; i < found.size(); ++i) {
-    WEIR_RETURN_IF_ERROR(Compare(absl::StrCat(what, ", output ", i), found[i], wanted[i], tolerance));
-  }
-  return absl::OkStatus();
 }
 
 std::vector<Tensor> CloneAll(const std::vector<Tensor>& tensors) {

@@ -164,6 +164,8 @@ const char* WayName(Way way) {
       return "cancelled";
     case Way::kTwoAtOnce:
       return "two at once";
+    case Way::kGpus:
+      return "GPUs";
   }
   return "";
 }
@@ -175,12 +177,13 @@ Runner::Process Runner::Start(const RuntimeOptions& options) {
   return process;
 }
 
-Runner::Runner()
+Runner::Runner(const CudaBackend* gpus)
     : plain_(Start({.num_threads = 2})),
       one_thread_(Start({.num_threads = 1})),
       eight_threads_(Start({.num_threads = 8})),
       devices_(Start({.num_cpus = 2, .num_fake_gpus = 2, .num_threads = 2})),
       transport_(MakeInprocTransport(MakeInprocNetwork())) {
+  if (gpus != nullptr) gpus_ = Start({.num_gpus = 1, .num_threads = 2, .cuda = gpus});
   ClusterSpec cluster;
   const std::vector<TaskName> tasks = {{"ps", 0}, {"worker", 0}, {"worker", 1}};
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -232,6 +235,8 @@ absl::StatusOr<Results> Runner::Run(const GraphCase& graph_case, Way way, Random
       return RunAfterCancelling(graph_case, random);
     case Way::kTwoAtOnce:
       return RunTwoAtOnce(graph_case);
+    case Way::kGpus:
+      return RunOnGpus(graph_case, random);
   }
   return absl::InternalError("no such way");
 }
@@ -298,6 +303,13 @@ absl::StatusOr<Results> Runner::RunOnDevices(const GraphCase& graph_case, Random
   WEIR_ASSIGN_OR_RETURN(const GraphCase copy,
                         OnRandomDevices(graph_case, {"/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"}, random));
   return RunIn(devices_, copy);
+}
+
+absl::StatusOr<Results> Runner::RunOnGpus(const GraphCase& graph_case, Random& random) {
+  if (gpus_.runtime == nullptr) return absl::FailedPreconditionError("the runner was made without GPUs");
+  WEIR_ASSIGN_OR_RETURN(const GraphCase copy,
+                        OnRandomDevices(graph_case, {"/cpu:0", "/gpu:0", "/gpu:0"}, random));
+  return RunIn(gpus_, copy);
 }
 
 absl::StatusOr<Results> Runner::RunOnTasks(const GraphCase& graph_case, Random& random) {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "distributed/server.h"
 #include "distributed/transport/transport.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
 #include "session/session.h"
@@ -33,6 +34,7 @@ enum class Way {
   kSerialized,     // written as GraphDef and read again
   kCancelled,      // after a run that is given up
   kTwoAtOnce,      // two threads run the step at the same time (only graphs without variables)
+  kGpus,           // a CPU and a CUDA device, nodes go anywhere; none of kAllWays, as it wants one
 };
 inline constexpr Way kAllWays[] = {Way::kPlain,      Way::kOneThread,     Way::kEightThreads,
                                    Way::kOneFetch,   Way::kOtherOrder,    Way::kDevices,
@@ -45,7 +47,8 @@ using Results = std::vector<std::vector<Tensor>>;
 
 class Runner {
  public:
-  Runner();
+  // `gpus`: what the device of kGpus is made of; null where nothing runs that way. Borrowed.
+  explicit Runner(const CudaBackend* gpus = nullptr);
   ~Runner();
 
   // The error of a step, or Internal when a step changed what it must not: a feed, a result of an earlier
@@ -63,6 +66,7 @@ class Runner {
   absl::StatusOr<Results> RunOneFetch(const GraphCase& graph_case, Random& random);
   absl::StatusOr<Results> RunInOtherOrder(const GraphCase& graph_case, Random& random);
   absl::StatusOr<Results> RunOnDevices(const GraphCase& graph_case, Random& random);
+  absl::StatusOr<Results> RunOnGpus(const GraphCase& graph_case, Random& random);
   absl::StatusOr<Results> RunOnTasks(const GraphCase& graph_case, Random& random);
   absl::StatusOr<Results> RunSerialized(const GraphCase& graph_case);
   absl::StatusOr<Results> RunAfterCancelling(const GraphCase& graph_case, Random& random);
@@ -70,7 +74,7 @@ class Runner {
   absl::StatusOr<Results> RunSession(const GraphCase& graph_case, const std::vector<Worker*>& workers,
                                      const KernelRegistry& kernels, SessionOptions options = {});
 
-  Process plain_, one_thread_, eight_threads_, devices_;
+  Process plain_, one_thread_, eight_threads_, devices_, gpus_;
   std::unique_ptr<Transport> transport_;
   std::vector<std::unique_ptr<Server>> servers_;
 };
