@@ -82,6 +82,13 @@ TEST_F(CudaMovesTest, NumbersOfAnyDTypeBecomeThoseOfAnother) {
   }
 }
 
+// It says how floating-point numbers of fewer bits are made, and nothing of others.
+TEST_F(CudaMovesTest, IntegersAreCastWithTruncateToo) {
+  Compare("Cast_", Numbers(Shape({40})), [](GraphBuilder& g, Output in) {
+    return g.AddOp("Cast", {As(g, in, DType::kInt32)}, {{"DstT", DType::kFloat32}, {"Truncate", true}});
+  });
+}
+
 TEST_F(CudaMovesTest, Comparisons) {
   const Tensor x = Numbers(Shape({3, 4}));
   for (const std::string op : {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}) {
@@ -180,6 +187,9 @@ TEST_F(CudaMovesTest, PartsAndOtherOrders) {
   Compare("Spread_", x, [](GraphBuilder& g, Output in) {
     return StridedSlice(g, in, ConstIntegers(g, {0, 2}), ConstIntegers(g, {0, 3}), ConstIntegers(g, {1, 1}),
                         {.begin_mask = 1, .end_mask = 1, .shrink_axis_mask = 2});
+  });
+  Compare("Spread_", Numbers(Shape(Dims(9, 2))), [](GraphBuilder& g, Output in) {
+    return g.AddOp("Transpose", {in, ConstIntegers(g, {8, 7, 6, 5, 4, 3, 2, 1, 0})});
   });
   for (const std::vector<int32_t>& perm :
        std::vector<std::vector<int32_t>>{{0, 2, 1}, {1, 0, 2}, {2, 1, 0}, {1, 2, 0}}) {

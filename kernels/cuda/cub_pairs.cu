@@ -17,8 +17,13 @@ namespace {
 template <typename T>
 int Sort(void* temporary, size_t* num_bytes, const T* keys, T* sorted_keys, const T* values, T* sorted_values,
          int64_t count, int num_bits, void* stream) {
-  return cub::DeviceRadixSort::SortPairs(temporary, *num_bytes, keys, sorted_keys, values, sorted_values,
-                                         count, 0, num_bits, static_cast<cudaStream_t>(stream));
+  // CUB takes any error that the thread has left for its own.
+  cudaGetLastError();
+  const cudaError_t sorted =
+      cub::DeviceRadixSort::SortPairs(temporary, *num_bytes, keys, sorted_keys, values, sorted_values, count,
+                                      0, num_bits, static_cast<cudaStream_t>(stream));
+  if (sorted != cudaSuccess) cudaGetLastError();
+  return sorted;
 }
 
 }  // namespace

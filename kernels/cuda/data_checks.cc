@@ -224,37 +224,46 @@ void DataChecks::FreeLocked(std::unique_ptr<Notes> notes) {
 }
 
 absl::Status DataChecks::ErrorOf(const PendingWork& step) {
-  Notes notes;
+  DataError found = {};
+  Explain explain;  // a copy: the step may add checks meanwhile
   {
     absl::MutexLock lock(&mutex_);
-    const auto found = of_steps_.find(&step);
-    if (found == of_steps_.end() || Read(*found->second).check == 0) return absl::OkStatus();
-    notes = *found->second;
+    const auto notes = of_steps_.find(&step);
+    if (notes == of_steps_.end()) return absl::OkStatus();
+    found = Read(*notes->second);
+    const std::vector<Explain>& explains = *notes->second->explains;
+    if (found.check == 0 || found.check > explains.size()) return absl::OkStatus();
+    explain = explains[found.check - 1];
   }
-  return Explained(notes);
+  return explain(found);
 }
 
 absl::Status DataChecks::EndStep(const PendingWork& step, bool has_failed) {
   std::unique_ptr<Notes> notes;
-  Notes found_early;
+  bool is_final = false, is_found = false;
   {
     absl::MutexLock lock(&mutex_);
     const auto found = of_steps_.find(&step);
     if (found == of_steps_.end()) return absl::OkStatus();
     notes = std::move(found->second);
     of_steps_.erase(found);
-    if (!IsFinal(*notes)) {
-      // What the first check that finds something finds, stays, whatever comes after it in the stream.
-      const bool is_found = Read(*notes).check != 0;
-      if (is_found && !has_failed) found_early = *notes;
-      if (is_found || has_failed) notes->explains = std::make_shared<std::vector<Explain>>();
-      WEIR_ASSIGN_OR_RETURN(notes->end, stream_.Record());
-      over_.push_back(std::move(notes));
-    }
+    is_final = IsFinal(*notes);
+    // What the first check that finds something finds, stays, whatever comes after it in the stream.
+    is_found = Read(*notes).check != 0;
   }
-  if (notes == nullptr) return found_early.mirror == nullptr ? absl::OkStatus() : Explained(found_early);
-  const absl::Status status = has_failed ? absl::OkStatus() : Explained(*notes);
-  Free(std::move(notes));
+  // While nobody else has the notes: who finds them over gives them to another step.
+  absl::Status status = is_found && !has_failed ? Explained(*notes) : absl::OkStatus();
+  if (is_final) {
+    Free(std::move(notes));
+    return status;
+  }
+  absl::MutexLock lock(&mutex_);
+  if (is_found || has_failed) notes->explains = std::make_shared<std::vector<Explain>>();
+  absl::StatusOr<RefPtr<CudaEvent>> end = stream_.Record();
+  status.Update(end.status());
+  if (!end.ok()) return status;  // of a lost device, which does nothing any more
+  notes->end = *std::move(end);
+  over_.push_back(std::move(notes));
   return status;
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -173,7 +174,10 @@ class RecordedChecksTest : public DataChecksTest {
       if (found_ >= 0) NoteDataError(launched.argument<cuda::DataErrorPlace>(0), found_);
     });
     ASSERT_TRUE(api_.BeginCapture(capture_).ok());
-    const auto explain = [](const cuda::DataError&) { return absl::InvalidArgumentError("recorded"); };
+    const auto explain = [this](const cuda::DataError&) {
+      if (while_explaining_) while_explaining_();
+      return absl::InvalidArgumentError("recorded");
+    };
     ASSERT_TRUE(checks_
                     .Check(recorded_, explain,
                            [&](const cuda::DataErrorPlace& place) {
@@ -196,6 +200,7 @@ class RecordedChecksTest : public DataChecksTest {
   RecordedChecks recorded_;
   char recorded_check_ = 0;
   int found_ = -1;
+  std::function<void()> while_explaining_;
 };
 
 TEST_F(RecordedChecksTest, EachStepThatRepeatsThemHasItsOwnError) {
@@ -227,6 +232,26 @@ TEST_F(RecordedChecksTest, WhatIsFoundLaterKeepsThemFromBeingRepeated) {
   found_ = -1;
   ASSERT_TRUE(Repeat(second).ok());
   EXPECT_TRUE(Await(second).ok());
+}
+
+// What has been found is explained by what the work was fed, which the next step replaces.
+TEST_F(RecordedChecksTest, TheyAreNotFreeWhileTheirErrorIsExplained) {
+  Record();
+  const Step step;
+  found_ = 1;
+  ASSERT_TRUE(Repeat(step).ok());
+  api_.RunAll();  // found, and nobody knows yet that the stream has come so far
+  bool has_explained = false;
+  while_explaining_ = [&] {
+    has_explained = true;
+    api_.RunAll();
+    EXPECT_FALSE(checks_.IsFree(recorded_));
+  };
+  EXPECT_EQ(checks_.EndStep(step, false).message(), "recorded");
+  EXPECT_TRUE(has_explained);
+  api_.RunAll();
+  EXPECT_TRUE(checks_.IsFree(recorded_));
+  EXPECT_EQ(checks_.EarlierError(recorded_), absl::OkStatus()) << "it was said";
 }
 
 TEST_F(RecordedChecksTest, TheyMayBeForgottenWhileAStepRepeatsThem) {

@@ -145,7 +145,7 @@ struct Log1p {
   }
 };
 
-inline constexpr int kMostSpreadDims = 8;
+inline constexpr int kMostSpreadDims = 32;
 
 // Loops, outermost first, over the elements of a row-major array, and how far each one goes in another.
 struct SpreadDims {

@@ -68,7 +68,10 @@ class Binary final : public CudaKernel {
 class Cast final : public CudaKernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    if (construction.attr<bool>("Truncate")) {
+    // It says nothing of other casts.
+    const DType from = construction.node().input_type(0), to = construction.node().output_type(0);
+    const bool may_truncate = IsFloating(from) && (to == DType::kHalf || to == DType::kBfloat16);
+    if (may_truncate && construction.attr<bool>("Truncate")) {
       return absl::UnimplementedError("GPUs have no Cast that truncates");
     }
     return std::unique_ptr<Kernel>(new Cast(construction));

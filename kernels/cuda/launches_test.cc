@@ -185,8 +185,8 @@ TEST_F(LaunchesTest, WhatDoesNotFitIsRefused) {
   EXPECT_TRUE(refused(LaunchSpread(stream(), kernels(), three, {2, 2}, {1, 1}, three)));
   EXPECT_TRUE(refused(LaunchSpread(stream(), kernels(), three, {2, 2}, {2, 1}, four)));
   EXPECT_TRUE(refused(LaunchSpread(stream(), kernels(), three, {4}, {0}, integers)));
-  EXPECT_EQ(LaunchSpread(stream(), kernels(), one, Dims(9, 1), Dims(9, 0), one).message(),
-            "a copy on a GPU in 9 loops: there may be up to 8");
+  EXPECT_EQ(LaunchSpread(stream(), kernels(), one, Dims(33, 1), Dims(33, 0), one).message(),
+            "a copy on a GPU in 33 loops: there may be up to 32");
   EXPECT_THAT(Launches(), IsEmpty());
 }
 

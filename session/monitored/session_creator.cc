@@ -202,6 +202,7 @@ class Follower final : public SessionCreator {
 
   // A chief that trains never gives a value to what its own graph lacks.
   std::string HintAtAnotherModel(size_t num_missing) const {
+    if (scaffold().ready || scaffold().ready_for_local_init) return "";  // which may count otherwise
     const size_t num_variables = scaffold().is_initialized.size();
     if (num_missing >= num_variables) return "";
     return absl::StrCat("; ", num_variables - num_missing, " of ", num_variables,

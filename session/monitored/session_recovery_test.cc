@@ -109,7 +109,7 @@ TEST(SessionRecoveryTest, ASetbackIsTold) {
   worker.lose_next = worker.lose_variables = true;
   // The last step that was seen may have been read before it counted itself.
   EXPECT_THAT(train(1), ContainsRegex("training was set back from step [45] to step 3: the variables were "
-                                      "lost, and have the values that were saved\n"));
+                                      "lost, and were set anew\n"));
   worker.lose_next = true;
   worker.lose_variables = false;
   EXPECT_THAT(train(1), Not(HasSubstr("set back"))) << "said once";

@@ -67,8 +67,6 @@ std::vector<Part> Parts(bool is_rehearsal) {
       Tests("doctor", absl::Minutes(1), "DoctorTest.*"),
       Tests("kernels", absl::Minutes(6),
             "Ops/*:LargeInputsTest.*:OpsTest.*:CudaMovesTest.*:CudaRowsTest.*:CudaLayersTest.*-*Network*"),
-      Tests("graphs", absl::Minutes(3), "Seeds/*"),
-      Tests("stress", absl::Minutes(3), "StressTest.*"),
       Tests("training", absl::Minutes(4),
             absl::StrCat(
                 "Optimizers/*:MlpStepTest.*:CudaTrainingTest.*:CudaLayersTest.*Network*:CudaGraphsTest.*:"
@@ -82,6 +80,8 @@ std::vector<Part> Parts(bool is_rehearsal) {
        .limit_of_test = absl::Minutes(6),
        .run = [is_rehearsal](Progress& progress,
                              const std::vector<std::string>&) { return RunPyTorch(progress, is_rehearsal); }},
+      Tests("graphs", absl::Minutes(3), "Seeds/*"),
+      Tests("stress", absl::Minutes(3), "StressTest.*"),
   };
 }
 

@@ -281,5 +281,45 @@ TEST_F(LargeInputsTest, Optimizers) {
   }
 }
 
+Tensor DrawIndices(DType dtype, int64_t count, int64_t limit) {
+  Tensor indices(dtype, Shape({count}));
+  std::mt19937_64 random(7);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<int64_t>(random() % static_cast<uint64_t>(limit));
+    if (dtype == DType::kInt32) {
+      indices.flat<int32_t>()[i] = static_cast<int32_t>(index);
+    } else {
+      indices.flat<int64_t>()[i] = index;
+    }
+  }
+  return indices;
+}
+
+// From rows that are all one to rows that are hardly ever the same: sorts of one turn of a block, and of
+// many.
+TEST_F(LargeInputsTest, RowsThatAreChosenAndAddedUpAndUpdated) {
+  const DType f = DType::kFloat32;
+  for (const DType index : {DType::kInt32, DType::kInt64}) {
+    for (const int64_t count : {int64_t{257}, int64_t{5'003}, kMany}) {
+      for (const int64_t limit : {1, 1'000, 1'000'003}) {
+        const Tensor indices = DrawIndices(index, count, limit);
+        Check("GatherV2", {Draw(f, {limit, 2}), indices, Tensor::Scalar<int32_t>(0)});
+        Check("UnsortedSegmentSum",
+              {Draw(f, {count, 2}), indices, Tensor::Scalar<int32_t>(static_cast<int32_t>(limit))});
+        Check("ResourceSparseApplyAdagrad",
+              {CaseInput::Variable(Draw(f, {limit, 2})), CaseInput::Variable(Draw(f, {limit, 2}, 0.1, 1, 2)),
+               Draw(f, {}, 0.1, 0.1), Draw(f, {count, 2}, -1, 1, 3), indices});
+      }
+    }
+  }
+}
+
+TEST_F(LargeInputsTest, OtherOrders) {
+  for (const DType dtype : kFloats) {
+    Check("Transpose", {Draw(dtype, {300, 41, 49}), Ints({2, 0, 1})});
+    Check("Slice", {Draw(dtype, {300, 41, 49}), Ints({3, 2, 1}), Ints({290, 37, 48})});
+  }
+}
+
 }  // namespace
 }  // namespace weir::gpu_check

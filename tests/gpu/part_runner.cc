@@ -26,6 +26,7 @@ namespace {
 // A part whose tests end their processes again and again is of no use.
 constexpr int kMostProcesses = 40;
 constexpr absl::Duration kLook = absl::Milliseconds(200);
+constexpr absl::Duration kMostWaitForKilled = absl::Seconds(20);
 
 const char* WordOf(Outcome outcome) {
   switch (outcome) {
@@ -80,6 +81,10 @@ class Account {
     done_.insert(result.test);
     results_.push_back(std::move(result));
   }
+  void Skip(const std::string& why) {
+    Add({running_, Outcome::kSkipped, why});
+    running_.clear();
+  }
   // The test that was running has failed.
   void Fail(const std::string& why) {
     Add({running_, Outcome::kFailed, why});
@@ -128,10 +133,19 @@ class Account {
   _exit(code);  // what is left of a GPU's threads shall not keep it
 }
 
-// Reads what the process says until it ends or its time is over. Returns its wait status, and in `hung` why
-// it was killed.
+// Whether it ends soon. One that waits within a driver may never do.
+bool AwaitKilled(pid_t process, int* status) {
+  for (const absl::Time end = absl::Now() + kMostWaitForKilled; absl::Now() < end;) {
+    if (waitpid(process, status, WNOHANG) == process) return true;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return false;
+}
+
+// Reads what the process says until it ends or its time is over. Returns its wait status, in `hung` why it
+// was killed, and whether it is there all the same.
 int Listen(pid_t process, int descriptor, const Part& part, absl::Time deadline, Account& account,
-           std::string& hung) {
+           std::string& hung, bool& is_stuck) {
   std::string pending;
   int status = 0;
   bool has_ended = false;
@@ -161,7 +175,8 @@ int Listen(pid_t process, int descriptor, const Part& part, absl::Time deadline,
                : "the time of its part was over";
     kill(-process, SIGKILL);
     kill(process, SIGKILL);  // before it is a group of its own
-    waitpid(process, &status, 0);
+    is_stuck = !AwaitKilled(process, &status);
+    if (is_stuck) absl::StrAppend(&hung, ", and it cannot be killed");
     read_all();
     break;
   }
@@ -223,14 +238,18 @@ PartResult RunPart(const Part& part, absl::Time deadline, const std::string& log
     close(ends[1]);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     std::string hung;
-    const int status = process < 0 ? 0 : Listen(process, ends[0], part, until, account, hung);
+    bool is_stuck = false;
+    const int status = process < 0 ? 0 : Listen(process, ends[0], part, until, account, hung, is_stuck);
     close(ends[0]);
     if (process < 0) {
       account.Add({"(start)", Outcome::kFailed, absl::StrCat("no process: ", std::strerror(errno))});
       break;
     }
     const bool is_over = absl::Now() > until;
-    if (!account.running().empty()) {
+    const bool is_given_up = is_over && until == deadline && !hung.empty() && !is_stuck;
+    if (!account.running().empty() && is_given_up) {
+      account.Skip("the minutes were over");
+    } else if (!account.running().empty()) {
       account.Fail(hung.empty() ? HowItEnded(status) : hung);
     } else if (!hung.empty() || WIFSIGNALED(status) || (!account.has_planned() && status != 0)) {
       // Not while a test ran: before the first one, between two, or after the last.
@@ -238,6 +257,7 @@ PartResult RunPart(const Part& part, absl::Time deadline, const std::string& log
                    hung.empty() ? HowItEnded(status) : hung});
     }
     if (account.Left().empty()) break;
+    if (is_stuck) why_no_more = "a process of its part cannot be killed";
     if (is_over) why_no_more = "the time of its part was over";
     if (!account.has_run_something()) why_no_more = absl::StrCat("it was not run: ", HowItEnded(status));
     if (result.num_processes == kMostProcesses) why_no_more = "its part had ended too many processes";

@@ -61,7 +61,8 @@ struct PartResult {
 };
 
 // Ends by the limit, or the deadline if that is earlier: tests that were not run by then are skipped, and the
-// one that was running has failed. Everything that its processes started is killed.
+// one that was running has failed, unless it is the deadline that came. Everything that its processes started
+// is killed; one that cannot be, as within a driver, is left after 20 s, and the part's other tests fail.
 PartResult RunPart(const Part& part, absl::Time deadline, const std::string& log_file);
 
 }  // namespace weir::gpu_check

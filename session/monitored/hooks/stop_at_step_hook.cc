@@ -24,6 +24,8 @@ class StopAtStep final : public Hook {
           absl::StrCat("StopAtStepHook takes either last_step or num_steps, got ", options_.last_step,
                        " and ", options_.num_steps));
     }
+    last_step_ = options_.last_step;  // the hook may have been used before
+    reached_ = 0;
     WEIR_ASSIGN_OR_RETURN(global_step_,
                           GlobalStepOutput(graph.graph(), options_.global_step, "StopAtStepHook"));
     return absl::OkStatus();
@@ -62,7 +64,7 @@ class StopAtStep final : public Hook {
   void TellSetback(int64_t now) {
     if (now < reached_) {
       PrintNotice(absl::StrCat("training was set back from step ", reached_, " to step ", now,
-                               ": the variables were lost, and have the values that were saved"));
+                               ": the variables were lost, and were set anew"));
     }
     reached_ = now;
   }
