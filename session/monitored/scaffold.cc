@@ -159,7 +159,7 @@ absl::Status Scaffold::CheckShapes(Session& session) const {
     if (!type || type->shape.IsCompatibleWith(found)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("variable '", variable.variable_name, "' is ", found.ToString(), " on its task, and ",
-                     type->shape.ToString(), " in this program: the chief", " builds another model"));
+                     type->shape.ToString(), " in this program: the chief builds another model"));
   }
   return absl::OkStatus();
 }
