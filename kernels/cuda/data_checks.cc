@@ -200,10 +200,15 @@ DataError DataChecks::Read(const Notes& notes) {
   return found;
 }
 
-absl::Status DataChecks::Explained(const Notes& notes) {
+std::function<absl::Status()> DataChecks::ExplanationOf(const Notes& notes) {
   const DataError found = Read(notes);
-  if (found.check == 0 || found.check > notes.explains->size()) return absl::OkStatus();
-  return (*notes.explains)[found.check - 1](found);
+  if (found.check == 0 || found.check > notes.explains->size()) return nullptr;
+  return [explain = (*notes.explains)[found.check - 1], found] { return explain(found); };
+}
+
+absl::Status DataChecks::Explained(const Notes& notes) {
+  const auto explanation = ExplanationOf(notes);
+  return explanation ? explanation() : absl::OkStatus();
 }
 
 void DataChecks::Free(std::unique_ptr<Notes> notes) {
@@ -224,18 +229,13 @@ void DataChecks::FreeLocked(std::unique_ptr<Notes> notes) {
 }
 
 absl::Status DataChecks::ErrorOf(const PendingWork& step) {
-  DataError found = {};
-  Explain explain;  // a copy: the step may add checks meanwhile
+  std::function<absl::Status()> explanation;
   {
     absl::MutexLock lock(&mutex_);
     const auto notes = of_steps_.find(&step);
-    if (notes == of_steps_.end()) return absl::OkStatus();
-    found = Read(*notes->second);
-    const std::vector<Explain>& explains = *notes->second->explains;
-    if (found.check == 0 || found.check > explains.size()) return absl::OkStatus();
-    explain = explains[found.check - 1];
+    if (notes != of_steps_.end()) explanation = ExplanationOf(*notes->second);
   }
-  return explain(found);
+  return explanation ? explanation() : absl::OkStatus();
 }
 
 absl::Status DataChecks::EndStep(const PendingWork& step, bool has_failed) {

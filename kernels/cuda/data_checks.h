@@ -107,6 +107,9 @@ class DataChecks {
   // The same, left where it is; null when there is none.
   const Notes* LookForFound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static cuda::DataError Read(const Notes& notes);
+  // What says what was found, with copies of what it needs: the step may add checks meanwhile. Null when
+  // nothing was found.
+  static std::function<absl::Status()> ExplanationOf(const Notes& notes);
   static absl::Status Explained(const Notes& notes);
   void Free(std::unique_ptr<Notes> notes) ABSL_LOCKS_EXCLUDED(mutex_);
   void FreeLocked(std::unique_ptr<Notes> notes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
