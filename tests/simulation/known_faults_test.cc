@@ -693,5 +693,46 @@ TEST(KnownFaultsTest, AProcessThatWasReplacedDoesNotKeepThePortFromItsSuccessors
   EXPECT_THAT(WhatGoesWrong({}, {replace, disk}, 80, absl::ZeroDuration()), IsEmpty());
 }
 
+// Not a fault of the protocol: a chief of synchronous replicas lets updates go on between its save and the
+// call of its listener. One that was replaced in between seemed to have saved when it woke up, though what it
+// had saved was there before its successor began. A save is when readers find it (300018440, 340016079).
+TEST(KnownFaultsTest, ASaveIsNotLateBecauseItsListenerIsCalledLate) {
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(2700),
+                              .length = absl::Seconds(13),
+                              .first = kChief,
+                              .second = kPs};
+  History history = SyncHistory();
+  history.network = BenignNetwork();
+  history.job.num_ps = 1;
+  EXPECT_THAT(WhatGoesWrong(history, {replace}, 120, absl::Milliseconds(3)), IsEmpty());
+}
+
+// Not a fault of the protocol: what a chief that was killed had sent came late, after it had been lost, so
+// that it was there and lost again, with each of the misfortunes that held it up; and once more because its
+// successor came (340008853).
+TEST(KnownFaultsTest, ALateMessageOfADeadChiefCountsAsSilenceOnce) {
+  const Misfortune cut = {.kind = Kind::kCutOneWay,
+                          .at = absl::Milliseconds(400),
+                          .length = absl::Milliseconds(5750),
+                          .first = kChief,
+                          .second = kPs};
+  const Misfortune flap = {.kind = Kind::kFlap,
+                           .at = absl::Milliseconds(2500),
+                           .length = absl::Milliseconds(13250),
+                           .first = kChief,
+                           .second = kPs};
+  const Misfortune blackout = {.kind = Kind::kBlackout,
+                               .at = absl::Milliseconds(740),
+                               .length = absl::Seconds(11),
+                               .first = kChief,
+                               .second = kPs};
+  History history;
+  history.network = SlowNetwork();
+  history.job.patience = 15 * history.network.long_delay;
+  history.job.lease = absl::Seconds(3);
+  EXPECT_THAT(WhatGoesWrong(history, {cut, flap, blackout}, 60), IsEmpty());
+}
+
 }  // namespace
 }  // namespace weir

@@ -201,9 +201,9 @@ class CheckpointSaver final : public Hook {
     for (absl::Duration wait = kFirstLook;; wait = std::min(wait * 2, kLongestLook)) {
       const absl::Status paused = TryPause(session);
       if (!absl::IsFailedPrecondition(paused)) return paused;
-      // Its driver has lost contact. With a session that is made anew it goes on.
+      // Its driver has lost contact: with a session that is made anew it goes on, or its successor does it.
       const absl::Status stopped = threads_->status();
-      if (IsRecoverable(stopped)) return stopped;
+      if (IsRecoverable(stopped) || IsSuperseded(stopped)) return stopped;
       if (environment.SteadyNow() >= deadline) {
         if (!stopped.ok()) return stopped;  // it has failed in the middle
         PrintNotice(absl::StrCat("a checkpoint may have a part of an update: ", paused.message(), " for ",
