@@ -29,25 +29,39 @@ constexpr size_t kMaxCallBytes = 16 << 20;
 constexpr size_t kBlockBytes = 4096;
 constexpr size_t kStagingBytes = 4 << 20;
 
-absl::Status SystemError(absl::string_view attempt, absl::string_view path) {
-  const int error = errno;
-  const std::string message = absl::StrCat("cannot ", attempt, " ", path);
+// Of a file. Unavailable, Aborted, Cancelled and DeadlineExceeded say that a peer was lost, or that somebody
+// gave up, and sessions recover from that; a stale handle of a network's file system is nothing of the kind.
+absl::StatusCode CodeOf(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return absl::ResourceExhaustedError(absl::StrCat(message, ": ", std::strerror(error)));
+      return absl::StatusCode::kResourceExhausted;
     case EISDIR:
     case ENOTDIR:
     case ELOOP:
-      return absl::FailedPreconditionError(absl::StrCat(message, ": ", std::strerror(error)));
+      return absl::StatusCode::kFailedPrecondition;
     case EROFS:
-      return absl::PermissionDeniedError(absl::StrCat(message, ": ", std::strerror(error)));
+      return absl::StatusCode::kPermissionDenied;
     case EIO:
-      return absl::DataLossError(absl::StrCat(message, ": ", std::strerror(error)));
+      return absl::StatusCode::kDataLoss;
     default:
-      return absl::ErrnoToStatus(error, message);
+      break;
   }
+  switch (const absl::StatusCode code = absl::ErrnoToStatusCode(error)) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::StatusCode::kInternal;
+    default:
+      return code;
+  }
+}
+
+absl::Status SystemError(absl::string_view attempt, absl::string_view path) {
+  const int error = errno;
+  return absl::Status(CodeOf(error), absl::StrCat("cannot ", attempt, " ", path, ": ", std::strerror(error)));
 }
 
 // The system would take such a path for the part before the zero byte.

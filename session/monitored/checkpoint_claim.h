@@ -21,7 +21,11 @@
 // and readers take that of the life whose claim is there. It is a file of its own because a claim must never
 // be renamed to: that would bring back one that a later chief has removed.
 //
-// Not guaranteed: that a process is noticed that had not taken the folder yet when a later chief of its job
+// Not guaranteed: that the one system call of such a process damages nothing. Each chief saves the step that
+// it has restored again, under the same names, so the call may replace or remove a file of a later chief's
+// checkpoint. Its readers find that by checksums and origins, and go back to the one before.
+//
+// Nor: that a process is noticed that had not taken the folder yet when a later chief of its job
 // ended in good order.
 //
 // Thread safety: all methods.
@@ -110,7 +114,7 @@ class CheckpointClaim final : public ForwardingFileSystem {
   const std::string directory_;
   const uint64_t life_;
   absl::Mutex mutex_;
-  // Temporary files of a save that goes on: names that nobody else has.
+  // Files of a save that goes on: temporary ones, and empty shards under their own names.
   std::set<std::string> own_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -79,6 +79,9 @@ class Hook {
   virtual void SetTarget(const SessionTarget&) {}
   // The same of the numbers of its steps.
   virtual void SetSteps(const LogicalSteps&) {}
+  // The same: a stop of it ends what End waits for. That the input has come to its end, or that a stop was
+  // requested before Close, is none.
+  virtual void SetEnd(const Coordinator&) {}
   virtual absl::Status Begin(GraphBuilder&) { return absl::OkStatus(); }
   // Threads that the hook starts with the coordinator are stopped and joined before the session is closed or
   // created again; each session has a coordinator of its own. A thread that does not stop in time finds the

@@ -16,6 +16,8 @@
 #include "kernels/formats/full_disk.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
+#include "session/monitored/checkpoint_claim.h"
+#include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/chrome_trace.h"
 #include "session/monitored/saver.h"
 #include "session/monitored/test_hook.h"
@@ -565,6 +567,26 @@ TEST(HooksTest, AHookThatFailsAtTheEndKeepsNobodyFromEnding) {
   EXPECT_EQ(CheckpointsIn(directory).value()[0], directory + "/model.ckpt-1") << "the last step is saved";
   TestProgram next;
   EXPECT_TRUE(next.Start({.checkpoint_dir = directory}).ok()) << "the folder is free";
+}
+
+// A chief that is stopped before it removes what an earlier one has left, and replaced.
+TEST(HooksTest, WhatALaterChiefWritesIsNoLeftover) {
+  const std::string directory = EmptyDirectory("leftovers");
+  TestProgram program;
+  const std::shared_ptr<Saver> saver = Saver::Build(program.g).value();
+  auto claim = CheckpointClaim::Take(PosixFileSystem(), directory, 5);
+  ASSERT_TRUE(claim.ok()) << claim.status();
+  ASSERT_TRUE(saver->SetClaim(*claim).ok());
+  const std::string written = TemporaryPathFor(directory + "/model.ckpt-7.index");
+  const auto replaced = std::make_shared<TestHook>();
+  replaced->after_create_session = [&](Session&, Coordinator&) {
+    const absl::Status later = CheckpointClaim::Take(PosixFileSystem(), directory, 6).status();
+    return later.ok() ? WriteFileAtomically(PosixFileSystem(), written, "half") : later;
+  };
+  auto session =
+      program.Start({.hooks = {replaced, CheckpointSaverHook({.directory = directory, .saver = saver})}});
+  EXPECT_TRUE(IsSuperseded(session.status())) << session.status();
+  EXPECT_TRUE(PosixFileSystem().Exists(written));
 }
 
 }  // namespace

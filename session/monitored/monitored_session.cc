@@ -134,13 +134,18 @@ Session& MonitoredSession::session() {
 
 void MonitoredSession::RequestStop() {
   stop_.RequestStop();
-  if (is_ending_) stop_end_.RequestStop();
+  if (waits_at_end_) stop_end_.RequestStop();
   if (const std::shared_ptr<CoordinatedSession> session = current()) session->StopThreadsSoon();
 }
 
 void MonitoredSession::OnSigterm() {
   if (!stop_.should_stop() && !is_at_end_) sigterm_stopped_it_ = true;
+  if (is_ending_) stop_end_.RequestStop();
   RequestStop();
+}
+
+bool MonitoredSession::WasTerminated() const {
+  return sigterm_stopped_it_ || (termination_ != nullptr && Termination::IsRequested());
 }
 
 absl::Status MonitoredSession::Begin() {
@@ -157,6 +162,7 @@ absl::Status MonitoredSession::Begin() {
   for (const HookPtr& hook : options_.hooks) {
     hook->SetTarget(creator_->target());
     hook->SetSteps(steps_);
+    hook->SetEnd(stop_end_);
     WEIR_RETURN_IF_ERROR(hook->Begin(graph_));
   }
   WEIR_RETURN_IF_ERROR(creator_->Begin(graph_));
@@ -173,8 +179,7 @@ absl::Status MonitoredSession::CreateSession(const Coordinator& stop) {
     if (patience <= absl::ZeroDuration()) return status;
     if (stop.should_stop()) {
       const std::string message = absl::StrCat("stopped while waiting for the cluster: ", status.message());
-      const bool is_sigterm = sigterm_stopped_it_ || (termination_ != nullptr && Termination::IsRequested());
-      return is_sigterm ? TerminatedError(message) : absl::CancelledError(message);
+      return WasTerminated() ? TerminatedError(message) : absl::CancelledError(message);
     }
     WEIR_RETURN_IF_ERROR(attempts.PauseAfter(status, patience, stop));
   }
@@ -267,7 +272,9 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
       const bool are_threads_stopped = current()->coordinator().should_stop();
       RequestStop();
       is_ending_ = true;  // what follows, as Horovod's Join, waits for lost peers as Close does
+      waits_at_end_ = true;
       const absl::Status ended = EndCall(call, /*is_done=*/false);
+      waits_at_end_ = false;
       if (!ended.ok() && !IsRecoverable(ended)) return failure_ = ended;
       return sigterm_stopped_it_ ? EndTerminated(status, are_threads_stopped) : status;
     }
@@ -415,6 +422,9 @@ absl::Status MonitoredSession::Close() {
 absl::Status MonitoredSession::EndHooksAndRecover() {
   if (std::exchange(have_hooks_ended_, true)) return absl::OkStatus();
   is_ending_ = true;
+  waits_at_end_ = true;
+  // It came when training had been stopped already.
+  if (WasTerminated() && !sigterm_stopped_it_) stop_end_.RequestStop();
   if (sigterm_stopped_it_ && !hook_requested_stop_) {
     for (const HookPtr& hook : options_.hooks) hook->OnTerminated();
   }
@@ -426,8 +436,9 @@ absl::Status MonitoredSession::EndHooksAndRecover() {
     if (over_.ok() && first.ok()) first = RecoverWhile(true, [&] { return hook->AfterEnd(session()); });
   }
   // What could not be saved is to be done again, which the code of an error of the disk would forbid.
-  const bool is_cut_short = sigterm_stopped_it_ && !hook_requested_stop_;
-  return is_cut_short && ExitCodeFor(first) == kExitUserError ? CausedBySigterm(first) : first;
+  const int exit_code = ExitCodeFor(first);
+  const bool forbids_it = exit_code == kExitUserError || exit_code == kExitBadData;
+  return forbids_it && WasTerminated() ? CausedBySigterm(first) : first;
 }
 
 absl::Status MonitoredSession::RecoverWhile(bool may_recover, absl::FunctionRef<absl::Status()> end) {

@@ -131,6 +131,8 @@ class MonitoredSession {
 
   absl::Status Begin();
   void OnSigterm();
+  // Whether it came, before training was stopped or after that.
+  bool WasTerminated() const;
   // Creates the session, trying again while peers are away and no stop is requested.
   absl::Status CreateSession(const Coordinator& stop);
   absl::Status TryCreateSession();
@@ -181,6 +183,7 @@ class MonitoredSession {
   bool is_closed_ = false;
   bool have_hooks_ended_ = false;             // or are ending
   std::atomic<bool> is_ending_{false};        // Close has begun, or the input has come to its end
+  std::atomic<bool> waits_at_end_{false};     // a call of this session waits for something there
   std::atomic<bool> is_at_end_{false};        // a hook says that the variables are those of the last step
   std::shared_ptr<CoordinatedSession> lost_;  // the one before, while there is none
   absl::Status failure_;

@@ -131,6 +131,8 @@ class Saver {
   const std::string& applied_updates() const { return applied_updates_; }
   bool allows_missing() const { return options_.allow_missing; }
   FileSystem& file_system() const { return *options_.file_system; }
+  // What checkpoints are written through: the same, or the claim, which refuses what a later chief forbids.
+  FileSystem& files() const { return claim_ != nullptr ? *claim_ : *options_.file_system; }
   const std::string& latest_filename() const { return options_.latest_filename; }
   // Those that are not deleted yet, oldest first. Waits for the save that runs.
   std::vector<std::string> LastCheckpoints();
@@ -168,8 +170,6 @@ class Saver {
   // Runs the save nodes; the checkpoint is whole under its name afterwards.
   absl::Status WriteBundle(Session& session, const std::string& path, std::optional<int64_t> global_step);
   absl::Status RunSave(Session& session, const std::string& path);
-  // Where what becomes visible goes through.
-  FileSystem& files() const { return claim_ != nullptr ? *claim_ : *options_.file_system; }
   // Without taking its error.
   void JoinWriter();
   absl::Status ReadAppliedUpdates(const BundleReader& reader);

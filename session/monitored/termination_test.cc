@@ -42,6 +42,8 @@ constexpr char kReturns[] = "return_error";  // the same, and it takes the end o
 constexpr char kLoses[] = "lose";
 constexpr char kLosesTorn[] = "lose_torn";
 constexpr char kFullDisk[] = "full_disk";  // nothing can be saved once it trains
+constexpr char kFailingDisk[] = "failing_disk";
+constexpr char kEndsOnAFullDisk[] = "ends_on_a_full_disk";  // after the step at which it says that it trains
 
 void SayReady() { ASSERT_EQ(write(STDOUT_FILENO, "r", 1), 1); }
 
@@ -142,24 +144,30 @@ int RunProgramThatWaits(const std::string& what, const std::string& directory) {
   return num_ends == 1 ? ExitCodeFor(closed) : 96;
 }
 
-int RunProgramOnAFullDisk(const std::string& directory) {
+int RunProgramOnABadDisk(const std::string& what, const std::string& directory) {
   HeldDisk disk;
   TestProgram program;
   auto scaffold = std::make_shared<Scaffold>();
   scaffold->saver_options.file_system = &disk;
-  auto session = program.Start({.checkpoint_dir = directory,
-                                .hooks = {std::make_shared<SaysWhenItTrains>()},
-                                .scaffold = scaffold,
-                                .step_grace_period = absl::Milliseconds(1)});
+  auto session =
+      program.Start({.checkpoint_dir = directory,
+                     .hooks = {std::make_shared<SaysWhenItTrains>(),
+                               StopAtStepHook({.last_step = what == kEndsOnAFullDisk ? 10 : 1 << 30})},
+                     .scaffold = scaffold,
+                     .step_grace_period = absl::Milliseconds(1)});
   if (!session.ok()) return 99;
-  disk.Release(absl::ResourceExhaustedError("no space is left"));
+  const absl::Status error = what == kFailingDisk ? absl::DataLossError("Input/output error")
+                                                  : absl::ResourceExhaustedError("no space is left");
+  disk.Release(error);
   const absl::Status status = TrainUntilStop(program, **session);
-  return absl::IsResourceExhausted(status) ? ExitCodeFor(status) : 98;
+  return status.code() == error.code() ? ExitCodeFor(status) : 98;
 }
 
 int RunProgram(const std::string& what, const std::string& directory) {
   if (what == kWaits || what == kReturns) return RunProgramThatWaits(what, directory);
-  if (what == kFullDisk) return RunProgramOnAFullDisk(directory);
+  if (what == kFullDisk || what == kFailingDisk || what == kEndsOnAFullDisk) {
+    return RunProgramOnABadDisk(what, directory);
+  }
   TestProgram program;
   TrainingSessionOptions options = {.checkpoint_dir = directory};
   if (what == kLoses || what == kLosesTorn) {
@@ -284,15 +292,17 @@ TEST(TerminationTest, AStepThatWaitsForInputEndsAndTheStepsBeforeItAreSaved) {
 
 // Its code would otherwise say that it is not to be started again, and nobody did the steps that were lost.
 TEST(TerminationTest, WhoCannotSaveIsStartedAgain) {
-  const std::string directory = EmptyDirectory("full_disk");
-  Child child(kFullDisk, directory);
-  child.AwaitReady();
-  child.Signal();
-  child.ExpectTerminated();
-  TestProgram next;
-  auto session = next.Start({.checkpoint_dir = directory});
-  ASSERT_TRUE(session.ok()) << session.status();
-  EXPECT_EQ((*session)->GlobalStep().value(), 0);
+  for (const char* const what : {kFullDisk, kFailingDisk, kEndsOnAFullDisk}) {
+    const std::string directory = EmptyDirectory(what);
+    Child child(what, directory);
+    child.AwaitReady();
+    child.Signal();
+    child.ExpectTerminated();
+    TestProgram next;
+    auto session = next.Start({.checkpoint_dir = directory});
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->GlobalStep().value(), 0) << what;
+  }
 }
 
 TEST(TerminationTest, TheSignalKillsWhoOptsOut) {

@@ -61,12 +61,15 @@ class CheckpointSaver final : public Hook {
     return absl::OkStatus();
   }
 
+  void SetEnd(const Coordinator& end) override { end_ = end; }
+  void OnTerminated() override { is_terminated_ = true; }
+
   absl::Status AfterCreateSession(Session& session, Coordinator& threads) override {
     threads_ = threads;
     // What a writer that was killed has left. Not before there is a session: then this process has the
     // folder.
     if (!has_begun_) {
-      const absl::Status removed = RemoveTemporaryFiles(PosixFileSystem(), options_.directory).status();
+      const absl::Status removed = RemoveTemporaryFiles(Files(), options_.directory).status();
       if (!removed.ok()) PrintNotice(absl::StrCat("leftovers are not removed: ", removed.message()));
     }
     WEIR_RETURN_IF_ERROR(WriteGraph(session));
@@ -125,6 +128,10 @@ class CheckpointSaver final : public Hook {
     return options_.saver != nullptr ? options_.saver.get() : options_.scaffold->saver.get();
   }
 
+  // With the saver's claim on the folder, which keeps a chief that was replaced from removing what its
+  // successor writes.
+  FileSystem& Files() const { return saver() != nullptr ? saver()->files() : PosixFileSystem(); }
+
   static void Report(int64_t step, const absl::Status& status) {
     PrintNotice(absl::StrCat("the checkpoint at step ", step, " was not saved: ", status.message()));
   }
@@ -150,12 +157,16 @@ class CheckpointSaver final : public Hook {
       PrintNotice(absl::StrCat("the last checkpoint, at step ", step, ", was not saved: ", saved.message(),
                                "; it is tried again for ",
                                absl::FormatDuration(absl::Trunc(left, absl::Seconds(1)))));
-      if (!threads_->WaitForStop(pause)) continue;
+      const bool is_stopped = PatienceOfEnd().WaitForStop(pause);
       // With a session that is made anew it is tried again, or known to be lost.
-      const absl::Status stopped = threads_->status();
-      return IsRecoverable(stopped) ? stopped : saved;
+      if (const absl::Status stopped = threads_->status(); IsRecoverable(stopped)) return stopped;
+      if (is_stopped) return saved;
     }
   }
+
+  // Whose stop ends it. The session's threads stop soon after SIGTERM, but also after the end of the input
+  // and whenever training was stopped before.
+  const Coordinator& PatienceOfEnd() const { return end_ && !is_terminated_ ? *end_ : *threads_; }
 
   bool IsOfTheDisk(const absl::Status& status) const {
     return !status.ok() && is_saver_error_ && !IsRecoverable(status) && !IsSuperseded(status);
@@ -299,6 +310,8 @@ class CheckpointSaver final : public Hook {
 
   CheckpointSaverOptions options_;
   std::optional<Coordinator> threads_;  // of the last session
+  std::optional<Coordinator> end_;
+  bool is_terminated_ = false;  // by SIGTERM
   StepTimer timer_;
   std::vector<TargetRef> pauses_, resumes_;  // of the groups of synchronous replicas
   int64_t saved_step_ = -1;
