@@ -29,21 +29,29 @@ using ::testing::Not;
 
 constexpr int kRows = 4;
 
-// A regression with one tower on each device of the strategy; every tower is fed.
+// What a tower is: a regression; a classifier, whose labels the device looks at; a table of rows, whose
+// gradient is sparse.
+enum class Model { kRegression, kClassifier, kTable };
+
+// One tower on each device of the strategy; every tower is fed.
 class Towers {
  public:
-  Towers(const RuntimeOptions& options, const MirroredOptions& mirrored, bool has_labels = false)
+  Towers(const RuntimeOptions& options, const MirroredOptions& mirrored, Model model = Model::kRegression)
       : runtime_(Runtime::Create(options).value()),
         worker_(*runtime_, runtime_->task()),
         g_(runtime_->ops()) {
     strategy_ = MirroredStrategy::Create(*runtime_, mirrored).value();
     std::vector<ModelVariable> weights(size());
     const std::vector<Output> losses = strategy_->Run(g_, [&](const Replica& replica) {
-      xs_.push_back(Placeholder(g_, DType::kFloat32, {kRows, 3}));
+      const bool has_labels = model == Model::kClassifier, has_rows = model == Model::kTable;
+      xs_.push_back(has_rows ? Placeholder(g_, DType::kInt32, {kRows})
+                             : Placeholder(g_, DType::kFloat32, {kRows, 3}));
       targets_.push_back(has_labels ? Placeholder(g_, DType::kInt32, {kRows})
                                     : Placeholder(g_, DType::kFloat32, {kRows, 2}));
       weights[replica.index] = MakeVariable(g_, "w", Tensor::From<float>({3, 2}, {1, 2, 3, 4, 5, 6}));
-      const Output y = MatMul(g_, xs_.back(), weights[replica.index].value);
+      const ModelVariable& w = weights[replica.index];
+      const Output y = has_rows ? ResourceGather(g_, w.handle, xs_.back(), DType::kFloat32)
+                                : MatMul(g_, xs_.back(), w.value);
       if (has_labels) {
         Node* const entropy =
             g_.AddNode("SparseSoftmaxCrossEntropyWithLogits", {y, targets_.back()}, {}, "entropy");
@@ -72,9 +80,14 @@ class Towers {
   absl::StatusOr<float> Step(int64_t step, int bad_tower = -1) {
     Feeds feeds;
     for (int i = 0; i < size(); ++i) {
-      Tensor x(DType::kFloat32, Shape({kRows, 3}));
-      for (int k = 0; k < 3 * kRows; ++k) {
-        x.flat<float>()[k] = std::sin(static_cast<float>(k + 20 * i + 100 * step));
+      const bool has_rows = xs_[i].dtype() == DType::kInt32;
+      Tensor x(xs_[i].dtype(), has_rows ? Shape({kRows}) : Shape({kRows, 3}));
+      for (int k = 0; k < x.num_elements(); ++k) {
+        if (has_rows) {
+          x.flat<int32_t>()[k] = static_cast<int32_t>((k * (i + 1) + step) % 3);
+        } else {
+          x.flat<float>()[k] = std::sin(static_cast<float>(k + 20 * i + 100 * step));
+        }
       }
       feeds.push_back({xs_[i], x});
       Tensor target(targets_[i].dtype(),
@@ -159,6 +172,22 @@ TEST_F(MirroredGpusTest, GpusTrainAsCpusAndCopyNothingButWhatIsFedAndFetched) {
   }
 }
 
+// The rows of sparse gradients are gathered by NCCL, their indices on the host.
+TEST_F(MirroredGpusTest, TablesTrainAsOnCpus) {
+  Towers on_cpus({.num_cpus = 2, .num_threads = 2}, {}, Model::kTable);
+  Towers on_gpus(Gpus(2), {}, Model::kTable);
+  for (int64_t step = 0; step < 10; ++step) {
+    const absl::StatusOr<float> loss = on_gpus.Step(step), expected = on_cpus.Step(step);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    EXPECT_NEAR(*loss, *expected, 1e-5f * std::abs(*expected));
+  }
+  const auto weights = on_gpus.Weights(), expected = on_cpus.Weights();
+  EXPECT_EQ(weights[0], weights[1]);
+  ExpectNear(weights[0], expected[0], 1e-4f);
+  EXPECT_THAT(cuda_.nccl().log(), ::testing::Contains("ncclAllGather 32 bytes, rank 1 of 2"));
+}
+
 TEST_F(MirroredGpusTest, WithoutNcclTheyTrainThroughTheHost) {
   cuda_.nccl().SetMissing(absl::NotFoundError("NCCL cannot be opened"));
   Towers on_cpus({.num_cpus = 2, .num_threads = 2}, {});
@@ -185,7 +214,7 @@ TEST_F(MirroredGpusTest, AGpuAndACpuTrainThroughTheHost) {
 
 // The other GPU does not know what this one has found, and must not apply a mean with its numbers.
 TEST_F(MirroredGpusTest, WrongDataOfOneTowerChangeNoVariable) {
-  Towers towers(Gpus(2), {}, true);
+  Towers towers(Gpus(2), {}, Model::kClassifier);
   ASSERT_TRUE(towers.Step(0).ok());
   const auto before = towers.Weights();
   for (const int bad : {0, 1}) {

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cuda/element_launches.h"
+#include "kernels/environment.h"
 
 namespace weir {
 namespace {
@@ -78,7 +79,7 @@ absl::Status GpuClique::Break(const absl::Status& why) {
     ranks = std::exchange(ranks_, {});
     // Who is in NCCL stands still there only where a stream does, which is let go by this.
     const auto is_nobody_there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !is_called_; };
-    mutex_.AwaitWithTimeout(absl::Condition(&is_nobody_there), kMostInNccl);
+    RealEnvironment().Await(mutex_, absl::Condition(&is_nobody_there), RealEnvironment().Now() + kMostInNccl);
   }
   for (const NcclRank& rank : ranks) nccl_.Abort(rank).IgnoreError();
   return broken;
@@ -160,7 +161,7 @@ void GpuClique::KeepWatch() {
     std::vector<RefPtr<CudaEvent>> events;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(&is_ending_), kLookEvery);
+      RealEnvironment().Await(mutex_, absl::Condition(&is_ending_), RealEnvironment().Now() + kLookEvery);
       events = last_;
       if (is_ending_) return;
     }
