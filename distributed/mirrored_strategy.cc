@@ -8,8 +8,10 @@
 #include "absl/strings/strip.h"
 #include "distributed/broadcast_variables.h"
 #include "distributed/collectives/device_group.h"
+#include "distributed/collectives/gpu_group.h"
 #include "graph/types/device_name.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cuda/gpu_links.h"
 #include "ops/mirrored_variables.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
@@ -62,6 +64,30 @@ std::string Describe(const Graph& graph, const VariableDef& def) {
   return absl::StrCat("'", def.variable_name, "', ",
                       value.ok() ? TypeString(value->dtype(), value->shape()) : "?",
                       def.trainable ? "" : ", not trainable");
+}
+
+// Gives each of the devices, in their order, its rank of the group under that name. A strategy of the same
+// devices before has made the same group.
+absl::Status Offer(const std::vector<Device*>& devices, const std::string& name,
+                   const std::vector<RefPtr<Communicator>>& ranks) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const auto joined = devices[i]->resources().LookupOrCreate<Communicator>(
+        Communicator::kContainer, name, [&]() -> absl::StatusOr<RefPtr<Communicator>> { return ranks[i]; });
+    WEIR_RETURN_IF_ERROR(joined.status());
+  }
+  return absl::OkStatus();
+}
+
+// None where one of them is no GPU of NVIDIA.
+std::vector<RefPtr<GpuLinks>> LinksOf(const std::vector<Device*>& devices) {
+  std::vector<RefPtr<GpuLinks>> links;
+  for (Device* const device : devices) {
+    absl::StatusOr<RefPtr<GpuLinks>> found =
+        device->resources().Lookup<GpuLinks>(Communicator::kContainer, GpuLinks::kName);
+    if (!found.ok()) return {};
+    links.push_back(*std::move(found));
+  }
+  return links;
 }
 
 bool AreAlike(const Graph& graph, const VariableDef& a, const VariableDef& b) {
@@ -217,15 +243,17 @@ absl::StatusOr<int64_t> MirroredStrategy::JoinDevices(Runtime& runtime,
                                                       const std::vector<std::string>& devices,
                                                       const RefPtr<RankGroup>& processes) {
   const int64_t key = GroupKeyOf(devices, processes != nullptr);
-  const std::vector<RefPtr<Communicator>> ranks = MakeDeviceGroup(devices, processes);
+  std::vector<Device*> found(devices.size());
   for (const std::unique_ptr<Device>& device : runtime.devices()) {
-    const auto found = std::find(devices.begin(), devices.end(), WithinTask(device->name()));
-    if (found == devices.end()) continue;
-    // A strategy of the same devices before has made the same group.
-    const auto joined = device->resources().LookupOrCreate<Communicator>(
-        Communicator::kContainer, Communicator::NameOfGroup(key),
-        [&]() -> absl::StatusOr<RefPtr<Communicator>> { return ranks[found - devices.begin()]; });
-    WEIR_RETURN_IF_ERROR(joined.status());
+    const auto at = std::find(devices.begin(), devices.end(), WithinTask(device->name()));
+    if (at != devices.end()) found[at - devices.begin()] = device.get();
+  }
+  WEIR_RETURN_IF_ERROR(Offer(found, Communicator::NameOfGroup(key), MakeDeviceGroup(devices, processes)));
+  // With other processes behind them, devices meet in the host's memory.
+  const std::vector<RefPtr<GpuLinks>> links =
+      processes == nullptr ? LinksOf(found) : std::vector<RefPtr<GpuLinks>>();
+  if (!links.empty()) {
+    WEIR_RETURN_IF_ERROR(Offer(found, NameOfGpuGroup(key), MakeGpuGroup(links, MakeDeviceGroup(devices))));
   }
   return key;
 }

@@ -29,11 +29,12 @@
 //
 // Same bits: what is averaged is added up in the order of ranks, and is the same on all devices
 // (distributed/collectives/device_group.h says when it is the same for every way of spreading ranks over
-// processes). No copy is updated before all gradients of the step have been averaged.
+// processes; between GPUs NCCL has an order of its own, kernels/cuda/gpu_clique.h). No copy is updated before
+// all gradients of the step have been averaged.
 //
 // Counterparts of tf.distribute.MirroredStrategy and MultiWorkerMirroredStrategy. The gradients of the
-// replicas' losses are averaged, not summed up. Devices share this machine's memory. Thread safety: as the
-// builder that is used.
+// replicas' losses are averaged, not summed up. CPU devices share this machine's memory. Thread safety: as
+// the builder that is used.
 #pragma once
 
 #include <cstdint>

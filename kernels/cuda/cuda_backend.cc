@@ -9,9 +9,22 @@
 #include "kernels/cuda/cuda_libraries.h"
 #include "kernels/cuda/cudart_api.h"
 #include "kernels/cuda/cudnn_dnn.h"
+#include "kernels/cuda/gpu_links.h"
 #include "kernels/cuda/gpu_report.h"
+#include "kernels/cuda/nccl_library.h"
 
 namespace weir {
+namespace {
+
+absl::Status OfferLinks(NcclApi& nccl, CudaDevice& device) {
+  return device.resources()
+      .LookupOrCreate<GpuLinks>(
+          Communicator::kContainer, GpuLinks::kName,
+          [&]() -> absl::StatusOr<RefPtr<GpuLinks>> { return MakeRef<GpuLinks>(device, nccl); })
+      .status();
+}
+
+}  // namespace
 
 // Nothing of it is ever destroyed: what the libraries started may still run when the process ends.
 const CudaBackend& TheCudaBackend() {
@@ -24,6 +37,7 @@ const CudaBackend& TheCudaBackend() {
                      .blas = MakeCublasLtBlas(*made->api, libraries).release(),
                      .dnn = MakeCudnnDnn(*made->api, libraries).release(),
                      .sort = MakeCubSort(*made->api).release()};
+    made->nccl = MakeNcclLibrary(*made->api, libraries).release();
     return made;
   }();
   return backend;
@@ -43,7 +57,12 @@ absl::StatusOr<std::vector<std::unique_ptr<CudaDevice>>> MakeGpus(const CudaBack
       CudaDevices made,
       MakeCudaDevices(*backend.api, job, task, threads,
                       {.memory_limit = memory_limit, .most = count, .compute = backend.compute}));
-  if (static_cast<int>(made.devices.size()) == count) return std::move(made.devices);
+  if (static_cast<int>(made.devices.size()) == count) {
+    for (const std::unique_ptr<CudaDevice>& device : made.devices) {
+      if (backend.nccl != nullptr) WEIR_RETURN_IF_ERROR(OfferLinks(*backend.nccl, *device));
+    }
+    return std::move(made.devices);
+  }
   const std::string why = absl::StrCat("this machine has ", made.devices.size(), " that Weir computes on");
   return too_few(made.left_out.empty()
                      ? why

@@ -9,6 +9,7 @@
 #include "graph/fused_ops.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cuda/collective_kernels.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/device_ops.h"
 
@@ -78,6 +79,7 @@ void RegisterCudaKernels(KernelRegistry& registry, KernelRegistry& of_host, cons
       if (IsFused(def.op) || HasHandles(ops.Find(def.op))) return;
       def.is_on_host = true;
     }
+    if (cuda::IsCollectiveOfGpus(def.op)) registry.Register(cuda::OnGpus(def));
     if (def.op == "AssignVariableOp") def.create = Heeding(std::move(def.create));
     registry.Register(std::move(def));
   });

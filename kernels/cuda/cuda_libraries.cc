@@ -28,7 +28,7 @@ int NvrtcVersion(void* function) {
 constexpr CudaLibrary kLibraries[kNumCudaLibraries] = {
     {"cuBLASLt", "libcublasLt.so.13", "cublasLtGetVersion", PlainVersion, 130000, "products of matrices"},
     {"cuDNN", "libcudnn.so.9", "cudnnGetVersion", PlainVersion, 90000, "convolutions"},
-    {"NCCL", "libnccl.so.2", "ncclGetVersion", NcclVersion, 21900, "collectives between GPUs"},
+    {"NCCL", "libnccl.so.2", "ncclGetVersion", NcclVersion, 21900, "collectives"},
     {"NVRTC", "libnvrtc.so.13", "nvrtcVersion", NvrtcVersion, 130000, "fused elementwise kernels"},
 };
 

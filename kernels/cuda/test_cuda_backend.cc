@@ -8,11 +8,12 @@
 namespace weir {
 
 struct TestCudaBackend::Parts {
-  explicit Parts(RecordingCudaApi& api) : kernels(api), blas(api), dnn(api), sort(api) {}
+  explicit Parts(RecordingCudaApi& api) : kernels(api), blas(api), dnn(api), sort(api), nccl(api) {}
   const HostKernels kernels;
   HostBlas blas;
   HostDnn dnn;
   HostSort sort;
+  RecordingNcclApi nccl;
 };
 
 TestCudaBackend::TestCudaBackend(RecordingCudaApi& api)
@@ -21,8 +22,11 @@ TestCudaBackend::TestCudaBackend(RecordingCudaApi& api)
                .compute = {.kernels = &parts_->kernels.table(),
                            .blas = &parts_->blas,
                            .dnn = &parts_->dnn,
-                           .sort = &parts_->sort}} {}
+                           .sort = &parts_->sort},
+               .nccl = &parts_->nccl} {}
 
 TestCudaBackend::~TestCudaBackend() = default;
+
+RecordingNcclApi& TestCudaBackend::nccl() const { return parts_->nccl; }
 
 }  // namespace weir

@@ -54,7 +54,8 @@ LoggedCuda::LoggedCuda(const CudaBackend& of)
                .compute = {.kernels = of.compute.kernels,
                            .blas = of.compute.blas == nullptr ? nullptr : blas_.get(),
                            .dnn = of.compute.dnn == nullptr ? nullptr : dnn_.get(),
-                           .sort = of.compute.sort == nullptr ? nullptr : sort_.get()}} {}
+                           .sort = of.compute.sort == nullptr ? nullptr : sort_.get()},
+               .nccl = of.nccl} {}
 
 LoggedCuda::~LoggedCuda() = default;
 

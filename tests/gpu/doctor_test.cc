@@ -27,7 +27,7 @@ TEST(DoctorTest, ThereIsAGpuAndWhatItNeeds) {
   EXPECT_GT(num_good, 0) << "no GPU is one that Weir computes on";
   for (const GpuReport::Line& line : report.libraries) {
     std::printf("%s\n", line.text.c_str());
-    // Nothing calls the others yet, and a rehearsal calls none.
+    // Nothing calls NVRTC yet, without NCCL collectives go through the host, and a rehearsal calls none.
     const bool is_called = absl::StartsWith(line.text, "cuDNN") || absl::StartsWith(line.text, "cuBLASLt");
     if (is_called && ChosenTestGpus() == TestGpus::kReal) EXPECT_TRUE(line.is_good) << line.text;
   }

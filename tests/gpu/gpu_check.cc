@@ -74,6 +74,7 @@ std::vector<Part> Parts(bool is_rehearsal) {
                 "ChiefWithoutGpusTest.*:Devices/*",
                 no_errors)),
       Tests("errors", absl::Minutes(3), absl::StrCat("MemoryTest.*:DataErrorsTest.*:", kErrors)),
+      Tests("collectives", absl::Minutes(2), "CollectivesTest.*"),
       Tests("benchmarks", absl::Minutes(4), "BenchmarksTest.*"),
       {.name = "pytorch",
        .limit = absl::Minutes(6),

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.getcwd(), "tests", "tools"))
 import case_by_case  # pylint: disable=wrong-import-position
 
 PROGRAM, PEER = sys.argv[1:3]
-PARTS = ["doctor", "kernels", "training", "errors", "benchmarks", "pytorch", "graphs", "stress"]
+PARTS = ["doctor", "kernels", "training", "errors", "collectives", "benchmarks", "pytorch", "graphs", "stress"]
 # They look at lists, and at no device.
 NOT_OF_GPUS = {"Kernels.EveryOpOfGpusIsCalled", "CudaOptimizerOps.AreAllTested"}
 

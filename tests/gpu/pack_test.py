@@ -86,7 +86,7 @@ class Pack(unittest.TestCase):
             self.assertEqual(code, 3, words)
             self.assertRegex(words.splitlines()[-1], "^0 passed, 0 failed, [0-9]{3,} skipped$")
         with open(os.path.join(results, "gpu_check.json"), encoding="utf-8") as file:
-            self.assertEqual(len(json.load(file)["parts"]), 8)
+            self.assertEqual(len(json.load(file)["parts"]), 9)
 
     def test_flags_are_the_checks(self):
         there, _ = self.copy()
