@@ -628,6 +628,11 @@ TEST_P(HorovodTest, RanksWithDifferentClusterSpecsSaySo) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("rank 1 (worker:1) counts 3 ranks, rank 0 (worker:0) counts 2: the tasks were given "
                         "different cluster specs"));
+  // It ends with that, and rank 0 waits for it.
+  const absl::Status late = Horovod::Init(*first, {.timeout = absl::Milliseconds(50)}).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  EXPECT_THAT(std::string(late.message()),
+              HasSubstr("for rank 1 (worker:1), which was refused: rank 1 (worker:1) counts 3 ranks"));
 }
 
 TEST_P(HorovodTest, RefusesWhatIsNoReplica) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -32,6 +33,7 @@
 #include "ops/training/gradient_descent.h"
 #include "ops/training/loss_scale_optimizer.h"
 #include "ops/variable.h"
+#include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/training_session.h"
 
@@ -427,6 +429,41 @@ TEST_F(SyncReplicasTest, AWorkerTooManyIsRefused) {
   EXPECT_EQ(third.num_steps, 0);
   chief.wait();
   EXPECT_TRUE(other.get().status.ok());
+}
+
+// It ends with an error of its own, and the others would wait for it without knowing why.
+TEST_F(SyncReplicasTest, TheOthersSayWhyAWorkerWasRefused) {
+  StartCluster(2);
+  std::atomic<MonitoredSession*> chief_session{nullptr};
+  Plan plan = {.options = {.replicas_to_aggregate = 2}, .last_step = 1000000};
+  plan.before_step = [&](int, MonitoredSession& session) { chief_session = &session; };
+  auto chief = std::async(std::launch::async, [&] { return Train(0, plan, false); });
+  while (chief_session == nullptr) absl::SleepFor(absl::Milliseconds(1));
+  const Outcome other =
+      Train(1, {.options = {.replicas_to_aggregate = 2, .order = ReduceOrder::kArrival}}, false);
+  EXPECT_TRUE(absl::IsInvalidArgument(other.status)) << other.status;
+  EXPECT_EQ(ExitCodeFor(other.status), kExitUserError);
+  const std::string why = "all workers must build the same model";
+  EXPECT_THAT(std::string(other.status.message()), HasSubstr(why));
+  std::string said;
+  Session& session = chief_session.load()->session();
+  for (int i = 0; i < 1500 && !absl::StrContains(said, why); ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+    for (const auto& node : session.graph().nodes()) {
+      if (node->op().name() != "WeirReplicaAwaited") continue;
+      const auto awaited = session.Run({}, {node->output(1)});
+      if (!awaited.ok()) continue;
+      said = (*awaited)[0].scalar<std::string>();
+      if (absl::StrContains(said, why)) break;
+    }
+  }
+  EXPECT_THAT(said, HasSubstr("waits for the gradients of worker 1, which was refused: '"));
+  EXPECT_THAT(said, HasSubstr(why));
+  chief_session.load()->RequestStop();
+  // With the same flags it may come: then the chief's step ends.
+  plan.last_step = 1;
+  EXPECT_TRUE(Train(1, plan, false).status.ok());
+  EXPECT_TRUE(chief.get().status.ok());
 }
 
 TEST_F(SyncReplicasTest, AWorkerThatComesAfterTheEndStopsAtOnce) {

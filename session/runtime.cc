@@ -14,6 +14,7 @@
 #include "kernels/fake/fake_kernels.h"
 #include "kernels/formats/file_size_signal.h"
 #include "kernels/formats/standard_streams.h"
+#include "kernels/system_limits.h"
 #include "ops/register_ops.h"
 #include "session/transfer_kernels.h"
 
@@ -112,6 +113,8 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
     return absl::InvalidArgumentError(absl::StrCat("a device's memory limit is ", options.memory_limit,
                                                    " bytes: it must be positive, or 0 for none"));
   }
+  WEIR_RETURN_IF_ERROR(CheckStacks());
+  ReportMemoryThatRunsOut();
   ReportFilesThatMayNotGrow();
   OpenStandardStreams();  // before anything opens sockets
   StopLookingForDeadlocks();

@@ -116,8 +116,8 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Rank 0 answers those who wait for it: they shall know, too, and ask again.
   void TellThoseWhoWait(std::string why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Says that a rank has another cluster spec; not for each time that it asks.
-  void TellOfMismatch(const absl::Status& mismatch);
+  // Says that a rank has another cluster spec; not for each time that it asks. Whoever waits for it is told.
+  void TellOfMismatch(int rank, const absl::Status& mismatch);
   // Answers all that wait if the last rank has come, and those who ask again meanwhile.
   void AnswerIfAllHaveJoined();
   void EndForOneThatAsks(uint64_t generation, int rank);
@@ -186,7 +186,8 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
   std::map<int, Join> joined_ ABSL_GUARDED_BY(mutex_);
   std::map<int, uint64_t> answered_ ABSL_GUARDED_BY(mutex_);
   Formed answer_ ABSL_GUARDED_BY(mutex_);
-  Formed begun_ ABSL_GUARDED_BY(mutex_);  // the last generation of this rank
+  Formed begun_ ABSL_GUARDED_BY(mutex_);                        // the last generation of this rank
+  std::map<int, std::string> refused_ ABSL_GUARDED_BY(mutex_);  // of rank 0: why, until they are let in
   absl::Time next_mismatch_notice_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool is_answering_ ABSL_GUARDED_BY(mutex_) = false;  // all have joined, but it has not begun here yet
 };

@@ -45,6 +45,11 @@ std::vector<std::string> PeerGroup::MissingLocked() const {
   std::vector<std::string> missing;
   for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
     if (joined_.count(rank) > 0) continue;
+    // It has ended since, or is about to.
+    if (const auto refused = refused_.find(rank); refused != refused_.end()) {
+      missing.push_back(absl::StrCat(group_->NameOf(rank), ", which was refused: ", refused->second));
+      continue;
+    }
     const Membership::State state = peers_.membership().state(tasks_[rank]);
     missing.push_back(
         absl::StrCat(group_->NameOf(rank), state == Membership::State::kLost      ? ", which was lost"
@@ -248,9 +253,10 @@ void PeerGroup::TellThoseWhoWait(std::string why) {
   });
 }
 
-void PeerGroup::TellOfMismatch(const absl::Status& mismatch) {
+void PeerGroup::TellOfMismatch(int rank, const absl::Status& mismatch) {
   {
     absl::MutexLock lock(&mutex_);
+    refused_[rank] = std::string(mismatch.message());
     const absl::Time now = peers_.environment().SteadyNow();
     if (now < next_mismatch_notice_) return;
     next_mismatch_notice_ = now + kReportEvery;
@@ -266,7 +272,7 @@ void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
     status = absl::InvalidArgumentError(absl::StrCat(group_->NameOf(rank), " counts ", size, " ranks, ",
                                                      group_->NameOf(rank_), " counts ", tasks_.size(),
                                                      ": the tasks were given different cluster specs"));
-    TellOfMismatch(status);
+    TellOfMismatch(rank, status);
   }
   if (status.ok() && rank_ != 0) {
     status = absl::InvalidArgumentError(
@@ -285,6 +291,7 @@ void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
       answer = answer_;
     } else {
       left_.erase(rank);
+      refused_.erase(rank);
       status = is_leaving_ || is_done_ ? OwnLeaveLocked() : LeftLocked();
       if (status.ok()) superseded = std::exchange(joined_[rank], Join{attempt, life, call}).call;
     }

@@ -304,6 +304,51 @@ TEST(HooksTest, TheLastSaveIsTriedAgain) {
   EXPECT_EQ(CheckpointsIn(directory).value().front(), directory + "/model.ckpt-1");
 }
 
+// TensorFlow ends training there: what was not saved would be lost.
+TEST(HooksTest, ACheckpointIsSavedWhereItsFolderWasMovedAwayAndThatIsSaidOnce) {
+  for (const bool is_asynchronous : {false, true}) {
+    const std::string directory = EmptyDirectory("moved"), moved = directory + "_away";
+    TestProgram program;
+    auto session = program.Start({.checkpoint_dir = directory,
+                                  .save_checkpoint_steps = 1,
+                                  .save_checkpoints_asynchronously = is_asynchronous});
+    ASSERT_TRUE(session.ok()) << session.status();
+    const auto run = [&] { return (*session)->Run({}, {}, {program.train}).status(); };
+    ::testing::internal::CaptureStderr();
+    ASSERT_TRUE(run().ok());
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "nothing has happened";
+    ::testing::internal::CaptureStderr();
+    ASSERT_EQ(std::rename(directory.c_str(), moved.c_str()), 0);
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(run().ok());
+    const absl::Status closed = (*session)->Close();
+    EXPECT_TRUE(closed.ok()) << closed;
+    const std::string printed = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(CheckpointsIn(directory).value().front(), directory + "/model.ckpt-4");
+    const std::string said = " is gone: somebody has ";
+    EXPECT_THAT(printed, HasSubstr(said));
+    EXPECT_EQ(printed.find(said), printed.rfind(said)) << printed;
+    // The save that was under way may have made it again.
+    EXPECT_THAT(printed,
+                HasSubstr(is_asynchronous ? said : directory + said + "moved it away, or deleted it."));
+  }
+}
+
+TEST(HooksTest, ThatTheLastCheckpointWasDeletedIsSaid) {
+  const std::string directory = EmptyDirectory("emptied");
+  TestProgram program;
+  auto session = program.Start({.checkpoint_dir = directory, .save_checkpoint_steps = 2});
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (const char* name : {"checkpoint", "model.ckpt-0.index", "model.ckpt-0.data-00000-of-00001"}) {
+    ASSERT_TRUE(PosixFileSystem().Remove(JoinPath(directory, name)).ok()) << name;
+  }
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  EXPECT_TRUE((*session)->Close().ok());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the checkpoint " + directory + "/model.ckpt-0 is gone: somebody has deleted it"));
+  EXPECT_EQ(CheckpointsIn(directory).value().front(), directory + "/model.ckpt-5");
+}
+
 TEST(HooksTest, AProgramThatIsStartedAgainAfterItsLastStepDoesNone) {
   const std::string directory = EmptyDirectory("at_its_end");
   for (const bool is_again : {false, true}) {

@@ -14,7 +14,9 @@ namespace {
 
 constexpr int kStepBits = 40;
 constexpr uint64_t kStepMask = (uint64_t{1} << kStepBits) - 1;
-constexpr size_t kMaxShown = 8;  // replicas that are named at once
+constexpr size_t kMaxShown = 8;          // replicas that are named at once
+constexpr size_t kMaxRefused = 64;       // that are kept: anybody may ask with any rank
+constexpr size_t kMaxRefusalText = 500;  // a model may have many gradients
 
 std::string NumbersOf(const ReplicaGroup::Spec& spec) {
   return absl::StrCat("a group of ", spec.replicas_to_aggregate, " of ", spec.num_replicas, " replicas (",
@@ -122,6 +124,7 @@ void ReplicaGroup::BeginStay(const WaiterRef& waiter, Over* over) {
     if (ended != replicas_.end()) ended->second.is_followed = true;
   }
   replicas_[self.rank] = {.life = self.life};
+  refused_.erase(self.rank);
 }
 
 int64_t ReplicaGroup::HighestPresent() const {
@@ -489,9 +492,35 @@ std::vector<std::string> ReplicaGroup::MissingReplicasOfElastic() const {
     missing.push_back(absl::StrCat(ReplicaName(rank), ", which has not given them yet"));
   }
   if (const int64_t num_more = NumRequired() - num_there; num_more > 0 && missing.size() <= kMaxShown) {
-    missing.push_back(absl::StrCat(num_more, " more, for there must be ", spec_.min_replicas, " workers"));
+    const std::string refused = absl::StrJoin(Refused(), "; ");
+    missing.push_back(absl::StrCat(num_more, " more, for there must be ", spec_.min_replicas, " workers",
+                                   refused.empty() ? "" : absl::StrCat(" (", refused, ")")));
   }
   return missing;
+}
+
+void ReplicaGroup::NoteRefusal(int64_t rank, absl::string_view why) {
+  absl::MutexLock lock(&mutex_);
+  if (refused_.size() >= kMaxRefused && !refused_.contains(rank)) return;
+  refused_[rank] = absl::StrCat(why.substr(0, kMaxRefusalText), why.size() > kMaxRefusalText ? "..." : "");
+}
+
+std::string ReplicaGroup::RefusalOf(int64_t rank) const {
+  const auto found = refused_.find(rank);
+  const auto replica = replicas_.find(rank);
+  // A word of the process before it may have come late.
+  const bool has_come = replica != replicas_.end() && replica->second.state == State::kPresent;
+  if (found == refused_.end() || has_come) return "";
+  return absl::StrCat(ReplicaName(rank), ", which was refused: ", found->second);
+}
+
+std::vector<std::string> ReplicaGroup::Refused() const {
+  std::vector<std::string> names;
+  for (const auto& [rank, why] : refused_) {
+    std::string name = RefusalOf(rank);
+    if (!name.empty() && names.size() < kMaxShown) names.push_back(std::move(name));
+  }
+  return names;
 }
 
 std::vector<std::string> ReplicaGroup::MissingReplicas() const {
@@ -505,6 +534,10 @@ std::vector<std::string> ReplicaGroup::MissingReplicas() const {
     if (found != replicas_.end() && found->second.state == State::kLeft) continue;
     const bool is_lost = found != replicas_.end() && found->second.state == State::kLost;
     if (is_lost && spec_.on_loss == OnLoss::kShrink) continue;
+    if (std::string refusal = RefusalOf(rank); !refusal.empty()) {
+      missing.push_back(std::move(refusal));
+      continue;
+    }
     missing.push_back(absl::StrCat(ReplicaName(rank), found == replicas_.end() ? ", which has never come"
                                                       : is_lost                ? ", which was lost"
                                                                 : ", which has not given them yet"));
@@ -514,6 +547,13 @@ std::vector<std::string> ReplicaGroup::MissingReplicas() const {
 
 ReplicaGroup::Awaited ReplicaGroup::FindAwaited() const {
   absl::MutexLock lock(&mutex_);
+  if (mark_ == 0 && !is_closed_ && end_.ok()) {
+    const std::vector<std::string> refused = Refused();
+    return {.mark = 0,
+            .text = refused.empty() ? ""
+                                    : absl::StrCat("training has not begun: this group waits for ",
+                                                   absl::StrJoin(refused, "; "))};
+  }
   const bool somebody_waits = !contributed_.empty() || is_being_applied_;
   if (mark_ == 0 || is_closed_ || !end_.ok() || !somebody_waits) return {.mark = mark_, .text = ""};
   const int64_t num_left = NumRequired() - static_cast<int64_t>(contributed_.size());

@@ -150,12 +150,17 @@ class ReplicaGroup final : public Resource {
   void Reset(int64_t life, int64_t global_step);
   // Whom the present step waits for, for people: "step 143 waits for the gradients of worker 1, which has
   // never come", or for the chief, who is to apply them. Empty while nobody waits, and of a group that is at
-  // its end. The mark is that of the step.
+  // its end. The mark is that of the step. Before the first step: who was refused, if somebody was.
   struct Awaited {
     int64_t mark = 0;
     std::string text;
   };
   Awaited FindAwaited() const;
+
+  // A replica of that rank has asked with another group (CheckIsA), and is told so: it ends as after a
+  // mistake of its user, who may start it again. It is waited for as one that has not come, and named with
+  // the reason until it comes.
+  void NoteRefusal(int64_t rank, absl::string_view why);
 
   // A mark is made of the step and of the life of the chief that has begun; never 0.
   static int64_t MarkOf(int64_t chief_life, int64_t step);
@@ -233,11 +238,15 @@ class ReplicaGroup final : public Resource {
   void OnCancel(const WaiterRef& waiter, const absl::Status& reason);
   void ServeAndFinish();
   static void Finish(const Over& over);
+  // "worker 1, which was refused: ..."; empty when it was not, or has come since.
+  std::string RefusalOf(int64_t rank) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  std::vector<std::string> Refused() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);  // not all of many
 
   const Spec spec_;
   mutable absl::Mutex mutex_;
   std::vector<GradientSum> sums_ ABSL_GUARDED_BY(mutex_);
-  std::map<int64_t, Replica> replicas_ ABSL_GUARDED_BY(mutex_);  // by rank
+  std::map<int64_t, Replica> replicas_ ABSL_GUARDED_BY(mutex_);     // by rank
+  std::map<int64_t, std::string> refused_ ABSL_GUARDED_BY(mutex_);  // why, by rank
   std::list<WaiterRef> waiters_ ABSL_GUARDED_BY(mutex_);
   int64_t chief_life_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t mark_ ABSL_GUARDED_BY(mutex_) = 0;               // 0: not reset yet

@@ -15,8 +15,10 @@
 namespace weir {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Answer = absl::StatusOr<ReplicaGroup::Answer>;
 using Leaving = ReplicaGroup::Leaving;
 using OnLoss = ReplicaGroup::OnLoss;
@@ -119,6 +121,55 @@ TEST_F(ReplicaGroupTest, ItSaysWhomTheStepWaitsFor) {
             "step 10 waits for the gradients of worker 1, which was lost; worker 2, which has not given them "
             "yet; worker 3, which has never come");
   EXPECT_EQ(ReplicaGroup::StepOf(group_->FindAwaited().mark), 10);
+}
+
+// It ends, and does not come by itself: whoever waits shall not have to look for its output.
+TEST_F(ReplicaGroupTest, ItSaysWhoWasRefusedAndWhy) {
+  Make(4, 4, OnLoss::kWait);
+  const std::vector<CallRef> stays = Begin(3, 10);
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1);
+  stays[1]->cancellation.Cancel(absl::CancelledError("killed"));
+  group_->NoteRefusal(1, "it has other flags");
+  group_->NoteRefusal(3, "it has another model");
+  EXPECT_EQ(group_->FindAwaited().text,
+            "step 10 waits for the gradients of worker 0, which was refused: it has other flags; worker 1, "
+            "which has not given them yet; worker 2, which was refused: it has another model");
+  const CallRef stay = Stay(3);
+  EXPECT_THAT(group_->FindAwaited().text, HasSubstr("; worker 2, which has not given them yet"))
+      << "it has come after all";
+  group_->NoteRefusal(1, std::string(5000, 'x'));
+  EXPECT_THAT(group_->FindAwaited().text, HasSubstr("xxx...; worker 1"));
+  EXPECT_LT(group_->FindAwaited().text.size(), 1000);
+}
+
+TEST_F(ReplicaGroupTest, AnElasticGroupSaysWhoWasRefused) {
+  MakeElastic(3, 4);
+  const std::vector<CallRef> stays = Begin(2, 10);
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1);
+  Contribute(1, 1);
+  group_->NoteRefusal(2, "it has other flags");
+  EXPECT_EQ(group_->FindAwaited().text,
+            "step 10 waits for the gradients of 1 more, for there must be 3 workers (worker 1, which was "
+            "refused: it has other flags)");
+}
+
+// Which made the group, with other numbers than those of the chief.
+TEST_F(ReplicaGroupTest, OthersHearThatTheChiefWasRefused) {
+  Make(2, 2);
+  const CallRef stay = Stay(2);
+  group_->NoteRefusal(1, "it has other flags");
+  EXPECT_EQ(group_->FindAwaited().text,
+            "training has not begun: this group waits for worker 0, which was refused: it has other flags");
+  group_->Reset(1, 0);
+  EXPECT_EQ(group_->FindAwaited().text, "");
+}
+
+TEST_F(ReplicaGroupTest, OfRefusedRanksSomeAreKept) {
+  Make(2, 2);
+  for (int64_t rank = 0; rank < 100000; ++rank) group_->NoteRefusal(rank, "it has other flags");
+  EXPECT_THAT(group_->FindAwaited().text, AllOf(HasSubstr("worker 6"), Not(HasSubstr("worker 9"))));
 }
 
 // Its driver's next step was on its way when the chief stopped: nobody would end that one.

@@ -56,6 +56,20 @@ absl::StatusOr<ReplicaGroup::Spec> SpecOf(const KernelConstruction& construction
   return spec;
 }
 
+// In the place of the running job's group, for a replica whose graph has another one. Only what the replica
+// asks for next says who it is.
+class RefusedGroup final : public Resource {
+ public:
+  RefusedGroup(GroupRef group, absl::Status why) : group_(std::move(group)), why_(std::move(why)) {}
+  ReplicaGroup& group() const { return *group_; }
+  const absl::Status& why() const { return why_; }
+  std::string ToString() const override { return absl::StrCat("refused ", group_->ToString()); }
+
+ private:
+  const GroupRef group_;
+  const absl::Status why_;
+};
+
 // The handle is made once, and holds the group. Every worker's graph has it, so it is shared by its name.
 class GroupHandle final : public Kernel {
  public:
@@ -71,8 +85,12 @@ class GroupHandle final : public Kernel {
                               handle.container, handle.name, [&spec]() -> absl::StatusOr<GroupRef> {
                                 return GroupRef(new ReplicaGroup(spec));
                               }));
-    WEIR_RETURN_IF_ERROR(group->CheckIsA(spec));
-    handle.resource = std::move(group);
+    absl::Status fits = group->CheckIsA(spec);
+    if (fits.ok()) {
+      handle.resource = std::move(group);
+    } else {
+      handle.resource = RefPtr<Resource>(new RefusedGroup(std::move(group), std::move(fits)));
+    }
     return std::make_unique<GroupHandle>(std::move(handle));
   }
 
@@ -167,11 +185,23 @@ absl::StatusOr<ReplicaGroup::Identity> IdentityOf(const KernelContext& context) 
   return ReplicaGroup::Identity{.rank = numbers[0], .life = numbers[1], .mark = numbers[2]};
 }
 
+// That of input 0. Input 1, if it is an identity, says who was refused.
+absl::StatusOr<GroupRef> GroupOf(const KernelContext& context, bool has_identity = true) {
+  WEIR_ASSIGN_OR_RETURN(const ResourceHandle* const handle, HandleInput(context, 0));
+  const auto* const refused = dynamic_cast<const RefusedGroup*>(handle->resource.get());
+  if (refused == nullptr) return LookupResource<ReplicaGroup>(context, 0);
+  if (has_identity) {
+    WEIR_ASSIGN_OR_RETURN(const ReplicaGroup::Identity identity, IdentityOf(context));
+    refused->group().NoteRefusal(identity.rank, refused->why().message());
+  }
+  return refused->why();
+}
+
 // An operation of the replica of input 1 on the group of input 0 that may wait.
 class GroupOperation : public AsyncKernel {
  public:
   void ComputeAsync(KernelContext& context, Done done) final {
-    absl::StatusOr<GroupRef> group = LookupResource<ReplicaGroup>(context, 0);
+    absl::StatusOr<GroupRef> group = GroupOf(context);
     if (!group.ok()) return done(group.status());
     const absl::StatusOr<ReplicaGroup::Identity> identity = IdentityOf(context);
     if (!identity.ok()) return done(identity.status());
@@ -288,13 +318,13 @@ class Aggregate final : public GroupOperation {
 };
 
 absl::Status Release(KernelContext& context) {
-  WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
+  WEIR_ASSIGN_OR_RETURN(const GroupRef group, GroupOf(context, /*has_identity=*/false));
   WEIR_ASSIGN_OR_RETURN(const int64_t mark, ReadInteger(context.input(1), "mark"));
   return group->Release(mark);
 }
 
 absl::Status Reset(KernelContext& context) {
-  WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
+  WEIR_ASSIGN_OR_RETURN(const GroupRef group, GroupOf(context));
   WEIR_ASSIGN_OR_RETURN(const ReplicaGroup::Identity chief, IdentityOf(context));
   WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadInteger(context.input(2), "global_step"));
   group->Reset(chief.life, step);
@@ -302,7 +332,7 @@ absl::Status Reset(KernelContext& context) {
 }
 
 absl::Status FindAwaited(KernelContext& context) {
-  WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
+  WEIR_ASSIGN_OR_RETURN(const GroupRef group, GroupOf(context, /*has_identity=*/false));
   const ReplicaGroup::Awaited awaited = group->FindAwaited();
   context.set_output(0, Tensor::Scalar(awaited.mark));
   context.set_output(1, Tensor::Scalar(awaited.text));
@@ -322,7 +352,7 @@ class Leave final : public Kernel {
   }
 
   absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
+    WEIR_ASSIGN_OR_RETURN(const GroupRef group, GroupOf(context));
     WEIR_ASSIGN_OR_RETURN(const ReplicaGroup::Identity identity, IdentityOf(context));
     if (pauses_) return group->Pause(identity.rank);
     if (resumes_) {

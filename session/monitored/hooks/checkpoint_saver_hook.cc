@@ -190,7 +190,26 @@ class CheckpointSaver final : public Hook {
     for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->BeforeSave(session, step));
     is_saver_error_ = true;
     step_of_error_ = step;
+    SayIfGone(step);
     return absl::OkStatus();
+  }
+
+  // The saver makes the folder again, so that no work is lost. Whoever has moved it away would look for the
+  // newest checkpoint where it is not.
+  void SayIfGone(int64_t step) {
+    FileSystem& files = saver()->file_system();
+    if (seen_.empty() || !absl::IsNotFound(files.FileSize(seen_ + ".index").status())) return;
+    const bool has_folder = !absl::IsNotFound(files.ListDirectory(options_.directory).status());
+    PrintNotice(has_folder
+                    ? absl::StrCat("the checkpoint ", seen_,
+                                   " is gone: somebody has deleted it, or replaced its folder. That at "
+                                   "step ",
+                                   step, " is saved there all the same")
+                    : absl::StrCat(options_.directory,
+                                   " is gone: somebody has moved it away, or deleted it. It is made "
+                                   "anew for the checkpoint at step ",
+                                   step, ", without what was in it"));
+    seen_.clear();
   }
 
   // OK when a group of synchronous replicas gives its driver nothing to apply; FailedPrecondition when all
@@ -279,6 +298,11 @@ class CheckpointSaver final : public Hook {
   absl::StatusOr<bool> OnSaved(Session& session, int64_t step) {
     is_saver_error_ = false;
     saved_step_ = step;
+    // The folder may have been moved away while this one was written, which made it again.
+    const std::vector<std::string> kept = saver()->LastCheckpoints();
+    if (std::find(kept.begin(), kept.end(), seen_) != kept.end()) SayIfGone(step);
+    seen_ = absl::StrCat(Prefix(), "-", step);
+    if (!saver()->file_system().Exists(seen_ + ".index")) seen_.clear();  // written on another machine
     if (options_.writer != nullptr) {
       // As in TensorFlow the path is that of all checkpoints; the event's step says which one it is.
       options_.writer->AddSessionLog(step, EventWriter::SessionStatus::kCheckpoint, Prefix()).IgnoreError();
@@ -315,6 +339,7 @@ class CheckpointSaver final : public Hook {
   StepTimer timer_;
   std::vector<TargetRef> pauses_, resumes_;  // of the groups of synchronous replicas
   int64_t saved_step_ = -1;
+  std::string seen_;  // the last checkpoint, if it was there; not one that is known to be gone
   std::optional<int64_t> pending_step_;  // of the checkpoint that is being written meanwhile
   bool is_saver_error_ = false;          // the saver failed, not a listener
   int64_t step_of_error_ = 0;

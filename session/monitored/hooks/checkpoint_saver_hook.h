@@ -47,6 +47,9 @@ struct CheckpointSaverOptions {
 // A save that fails for lack of space or a temporary reason is reported on stderr and tried again when the
 // next one is due: training goes on, older checkpoints stay. Errors of the first one, when training begins,
 // and after end_patience of the last one are returned.
+//
+// A folder that somebody moves away, deletes or empties meanwhile is made anew by the next save: that is said
+// on stderr, once each time.
 HookPtr CheckpointSaverHook(CheckpointSaverOptions options);
 
 }  // namespace weir
