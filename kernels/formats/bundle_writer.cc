@@ -1,6 +1,7 @@
 #include "kernels/formats/bundle_writer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -26,14 +27,33 @@ absl::Status CheckCanBeSaved(absl::string_view name, const Tensor& tensor) {
       "cannot save '", name, "': a checkpoint holds no tensors of dtype ", DTypeName(tensor.dtype())));
 }
 
-// `wanted`, or one more where the files of that many shards belong to the checkpoint that is there: they must
-// stay as they are until the new index has replaced theirs.
+// Whether that is a shard of the checkpoint; then of how many.
+bool IsShard(const std::string& name, const std::string& prefix, int* num_shards) {
+  int shard = 0;
+  absl::string_view rest = name;
+  return absl::ConsumePrefix(&rest, absl::StrCat(FileNameOf(prefix), ".data-")) && rest.size() == 14 &&
+         absl::SimpleAtoi(rest.substr(0, 5), &shard) && rest.substr(5, 4) == "-of-" &&
+         absl::SimpleAtoi(rest.substr(9), num_shards);
+}
+
+// The least from `wanted` on of which there is no shard, where there is a checkpoint: its files must stay as
+// they are until the new index has replaced theirs. Others may be those that a writer which was stopped, and
+// replaced, is about to remove when it wakes up: it must not find the new ones there. (A save that ends well
+// removes all but its own.)
 int UnusedNumShards(FileSystem& files, const std::string& prefix, int wanted) {
   const std::string path = BundleIndexPath(prefix);
   const absl::StatusOr<std::string> bytes = ReadWholeFile(files, path);
   if (!bytes.ok()) return wanted;
-  const absl::StatusOr<BundleIndex> index = BundleIndex::Parse(*bytes, path);
-  return index.ok() && index->num_shards == wanted ? wanted + 1 : wanted;
+  std::set<int> used;
+  if (const absl::StatusOr<BundleIndex> index = BundleIndex::Parse(*bytes, path); index.ok()) {
+    used.insert(index->num_shards);
+  }
+  const absl::StatusOr<std::vector<std::string>> names = files.ListDirectory(DirectoryOf(prefix));
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    if (int num_shards = 0; IsShard(name, prefix, &num_shards)) used.insert(num_shards);
+  }
+  while (used.count(wanted) > 0) ++wanted;
+  return wanted;
 }
 
 // Tools of others expect as many files as the index says.
@@ -52,13 +72,8 @@ void RemoveShards(FileSystem& files, const std::string& prefix, int except_of_nu
   const absl::StatusOr<std::vector<std::string>> names = files.ListDirectory(folder);
   if (!names.ok()) return;
   for (const std::string& name : *names) {
-    int shard = 0, num_shards = 0;
-    absl::string_view rest = name;
-    if (!absl::ConsumePrefix(&rest, absl::StrCat(FileNameOf(prefix), ".data-")) || rest.size() != 14 ||
-        !absl::SimpleAtoi(rest.substr(0, 5), &shard) || rest.substr(5, 4) != "-of-" ||
-        !absl::SimpleAtoi(rest.substr(9), &num_shards) || num_shards == except_of_num_shards) {
-      continue;
-    }
+    int num_shards = 0;
+    if (!IsShard(name, prefix, &num_shards) || num_shards == except_of_num_shards) continue;
     files.Remove(JoinPath(folder, name)).IgnoreError();
   }
 }

@@ -1,7 +1,9 @@
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@
 #include "kernels/formats/bundle_writer.h"
 #include "kernels/formats/checkpoint_state.h"
 #include "kernels/formats/crc32c.h"
+#include "kernels/formats/forwarding_file_system.h"
 #include "kernels/formats/full_disk.h"
 #include "kernels/formats/memory_files.h"
 #include "kernels/formats/sorted_table.h"
@@ -545,6 +548,39 @@ TEST(TensorBundleTest, AFullDiskLeavesTheOldCheckpointAndNoFilesBehind) {
     EXPECT_TRUE(OpenAndVerify(directory + "/m").ok());
     EXPECT_EQ(disk.ListDirectory(directory)->size(), 2);
   }
+}
+
+// A process that is stopped, and replaced, in its last call: its successor has saved under the same name by
+// then.
+TEST(TensorBundleTest, AWriterThatWakesUpRemovesNothingOfALaterOne) {
+  class StopsBeforeItRemoves final : public ForwardingFileSystem {
+   public:
+    StopsBeforeItRemoves() : ForwardingFileSystem(PosixFileSystem()) {}
+    absl::Status Remove(const std::string& path) override {
+      if (meanwhile) std::exchange(meanwhile, nullptr)();
+      return ForwardingFileSystem::Remove(path);
+    }
+    std::function<void()> meanwhile;
+  } stopped;
+  const std::string prefix = NewTestDirectory() + "/m";
+  const auto save = [&](FileSystem& files, float value) {
+    auto writer = BundleWriter::Create(prefix, {.file_system = &files});
+    ASSERT_TRUE(writer.ok() && (*writer)->Add("v", Tensor::Scalar(value)).ok());
+    EXPECT_TRUE((*writer)->Finish().ok());
+  };
+  save(stopped, 1.0f);
+  bool was_stopped = false;
+  stopped.meanwhile = [&] {
+    was_stopped = true;
+    save(PosixFileSystem(), 3.0f);
+  };
+  save(stopped, 2.0f);
+  ASSERT_TRUE(was_stopped);
+  const auto reader = BundleReader::Open(prefix);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const auto value = (*reader)->Read("v");
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->scalar<float>(), 3.0f);
 }
 
 TEST(TensorBundleTest, MergesPartsOfSeveralWriters) {

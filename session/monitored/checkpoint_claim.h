@@ -21,9 +21,10 @@
 // and readers take that of the life whose claim is there. It is a file of its own because a claim must never
 // be renamed to: that would bring back one that a later chief has removed.
 //
-// Not guaranteed: that the one system call of such a process damages nothing. Each chief saves the step that
-// it has restored again, under the same names, so the call may replace or remove a file of a later chief's
-// checkpoint. Its readers find that by checksums and origins, and go back to the one before.
+// Not guaranteed: that the one system call of such a process does nothing. A rename finds no file, as the
+// later chief has removed what was temporary (CheckpointSaverHook), but a removal may take an old checkpoint
+// that the later one has kept. It takes no file of a new one: a checkpoint that is saved again under its name
+// has another number of shards than those that lie there (bundle_writer.cc).
 //
 // Nor: that a process is noticed that had not taken the folder yet when a later chief of its job
 // ended in good order.
