@@ -189,12 +189,16 @@ absl::StatusOr<Tensor> GpuClique::Cast(int rank, const Tensor& tensor, DType dty
 }
 
 absl::StatusOr<Tensor> GpuClique::DivisorOf(int rank, DType dtype) {
-  absl::MutexLock lock(&mutex_);
-  for (const Tensor& known : divisors_[rank]) {
-    if (known.dtype() == dtype) return known;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const Tensor& known : divisors_[rank]) {
+      if (known.dtype() == dtype) return known;
+    }
   }
+  // Without the lock: a copy may wait for the stream, and who lets a stream go needs the lock.
   WEIR_ASSIGN_OR_RETURN(const Tensor divisor,
                         device(rank).CopyIn(SizeAs(dtype, size()), [](const absl::Status&) {}));
+  absl::MutexLock lock(&mutex_);
   divisors_[rank].push_back(divisor);
   return divisor;
 }
