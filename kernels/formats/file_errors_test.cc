@@ -49,7 +49,10 @@ TEST(FileErrorsTest, AreNeverThoseOfALostPeer) {
                                                     Code::kCancelled, Code::kDeadlineExceeded)))
         << error;
   }
-  EXPECT_EQ(RenameWith(ESTALE).code(), Code::kInternal);
+  const absl::Status stale = RenameWith(ESTALE);
+  EXPECT_EQ(stale.code(), Code::kInternal);
+  EXPECT_EQ(stale.GetPayload("exit code"), absl::Cord("160")) << "a new start may help";
+  EXPECT_FALSE(RenameWith(ENOENT).GetPayload("exit code").has_value());
 }
 
 }  // namespace

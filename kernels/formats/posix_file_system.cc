@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -29,8 +30,6 @@ constexpr size_t kMaxCallBytes = 16 << 20;
 constexpr size_t kBlockBytes = 4096;
 constexpr size_t kStagingBytes = 4 << 20;
 
-// Of a file. Unavailable, Aborted, Cancelled and DeadlineExceeded say that a peer was lost, or that somebody
-// gave up, and sessions recover from that; a stale handle of a network's file system is nothing of the kind.
 absl::StatusCode CodeOf(int error) {
   switch (error) {
     case ENOSPC:
@@ -46,22 +45,26 @@ absl::StatusCode CodeOf(int error) {
     case EIO:
       return absl::StatusCode::kDataLoss;
     default:
-      break;
+      return absl::ErrnoToStatusCode(error);
   }
-  switch (const absl::StatusCode code = absl::ErrnoToStatusCode(error)) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kDeadlineExceeded:
-      return absl::StatusCode::kInternal;
-    default:
-      return code;
-  }
+}
+
+// Whether it says that a peer was lost, or that somebody gave up: sessions recover from the first.
+bool IsOfAPeer(absl::StatusCode code) {
+  return code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kAborted ||
+         code == absl::StatusCode::kCancelled || code == absl::StatusCode::kDeadlineExceeded;
 }
 
 absl::Status SystemError(absl::string_view attempt, absl::string_view path) {
   const int error = errno;
-  return absl::Status(CodeOf(error), absl::StrCat("cannot ", attempt, " ", path, ": ", std::strerror(error)));
+  const absl::StatusCode code = CodeOf(error);
+  const std::string message = absl::StrCat("cannot ", attempt, " ", path, ": ", std::strerror(error));
+  if (!IsOfAPeer(code)) return absl::Status(code, message);
+  // A stale handle of a network's file system: a new session would not mend it, but a new start may
+  // (kExitRetryable of session/monitored/exit_code.h).
+  absl::Status passing = absl::InternalError(message);
+  passing.SetPayload("exit code", absl::Cord("160"));
+  return passing;
 }
 
 // The system would take such a path for the part before the zero byte.

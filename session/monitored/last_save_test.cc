@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -77,6 +78,17 @@ TEST_F(LastSaveTest, IsTriedAgainAfterAStop) {
   ExpectTheLastStepIsSaved();
 }
 
+// Not even when the input has come to its end more than once.
+TEST_F(LastSaveTest, IsTriedAgainAfterTwoEndsOfTheInput) {
+  hook_->before_run = [](RunContext&) -> absl::StatusOr<RunArgs> {
+    return absl::OutOfRangeError("the input has come to its end");
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(absl::IsOutOfRange(session_->Run({}, {}, {program_.train}).status()));
+  }
+  ExpectTheLastStepIsSaved();
+}
+
 TEST_F(LastSaveTest, IsGivenUpWhenAStopIsRequestedMeanwhile) {
   session_->RequestStop();
   std::thread impatient([this] {
@@ -86,6 +98,14 @@ TEST_F(LastSaveTest, IsGivenUpWhenAStopIsRequestedMeanwhile) {
   const absl::Status closed = session_->Close();
   impatient.join();
   EXPECT_TRUE(absl::IsResourceExhausted(closed)) << closed;
+}
+
+// As files have it (kernels/formats/posix_file_system.cc), whose room knows no exit codes.
+TEST(ExitCodeTest, APassingErrorOfAFileMayBeMendedByANewStart) {
+  absl::Status stale = absl::InternalError("cannot read f: Stale file handle");
+  stale.SetPayload("exit code", absl::Cord("160"));
+  EXPECT_EQ(ExitCodeFor(stale), kExitRetryable);
+  EXPECT_FALSE(IsRecoverable(stale));
 }
 
 // Of synchronous replicas: the one that took its place has to finish the update that its save waits for.

@@ -133,15 +133,21 @@ Session& MonitoredSession::session() {
 }
 
 void MonitoredSession::RequestStop() {
+  // Between two calls nothing waits: it says that no other step is wanted, and the last save may still be
+  // tried again.
+  if (is_ending_ && num_calls_ > 0) stop_end_.RequestStop();
+  StopTraining();
+}
+
+void MonitoredSession::StopTraining() {
   stop_.RequestStop();
-  if (waits_at_end_) stop_end_.RequestStop();
   if (const std::shared_ptr<CoordinatedSession> session = current()) session->StopThreadsSoon();
 }
 
 void MonitoredSession::OnSigterm() {
   if (!stop_.should_stop() && !is_at_end_) sigterm_stopped_it_ = true;
   if (is_ending_) stop_end_.RequestStop();
-  RequestStop();
+  StopTraining();
 }
 
 bool MonitoredSession::WasTerminated() const {
@@ -238,6 +244,7 @@ absl::Status MonitoredSession::FailureOfThreads(CoordinatedSession& session) con
 
 absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
                                              absl::FunctionRef<absl::Status()> step) {
+  const CallUnderWay under_way(num_calls_);
   if (!failure_.ok()) return failure_;
   if (is_closed_) return absl::FailedPreconditionError("the monitored session is closed");
   if (!over_.ok()) return over_;
@@ -270,11 +277,9 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
     if (!cause.ok() && (absl::IsOutOfRange(status) || IsRecoverable(cause))) status = cause;
     if (absl::IsOutOfRange(status)) {
       const bool are_threads_stopped = current()->coordinator().should_stop();
-      RequestStop();
+      StopTraining();
       is_ending_ = true;  // what follows, as Horovod's Join, waits for lost peers as Close does
-      waits_at_end_ = true;
       const absl::Status ended = EndCall(call, /*is_done=*/false);
-      waits_at_end_ = false;
       if (!ended.ok() && !IsRecoverable(ended)) return failure_ = ended;
       return sigterm_stopped_it_ ? EndTerminated(status, are_threads_stopped) : status;
     }
@@ -293,6 +298,12 @@ absl::Status MonitoredSession::RunUntilKnown(LogicalSteps::Call& call,
     WEIR_RETURN_IF_ERROR(Recover(status));
   }
 }
+
+MonitoredSession::CallUnderWay::CallUnderWay(std::atomic<int>& num_calls) : num_calls_(num_calls) {
+  ++num_calls_;
+}
+
+MonitoredSession::CallUnderWay::~CallUnderWay() { --num_calls_; }
 
 absl::Status MonitoredSession::EndCall(LogicalSteps::Call& call, bool is_done) {
   call.Settle();
@@ -338,7 +349,7 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
   if (status.ok() && was_at_end) NoteLoss(reason, restores_before);
   if (status.ok()) return status;
   if (absl::IsOutOfRange(status)) {
-    RequestStop();
+    StopTraining();
     return over_ = status;
   }
   if (sigterm_stopped_it_) SaveOwnVariables();
@@ -363,6 +374,7 @@ void MonitoredSession::SaveOwnVariables() {
     PrintNotice("ending after SIGTERM: the variables have a part of the step that failed, and are not saved");
     return;
   }
+  for (const HookPtr& hook : options_.hooks) hook->OnTerminated();
   if (const absl::Status saved = EndHooks(); !saved.ok()) {
     PrintNotice(absl::StrCat("ending after SIGTERM: ", saved.message()));
   }
@@ -400,6 +412,7 @@ absl::Status MonitoredSession::CannotLeaveOut(const absl::Status& reason) {
 }
 
 absl::Status MonitoredSession::Close() {
+  const CallUnderWay under_way(num_calls_);
   if (is_closed_) return failure_;
   is_closed_ = true;
   stop_.RequestStop();
@@ -422,11 +435,10 @@ absl::Status MonitoredSession::Close() {
 absl::Status MonitoredSession::EndHooksAndRecover() {
   if (std::exchange(have_hooks_ended_, true)) return absl::OkStatus();
   is_ending_ = true;
-  waits_at_end_ = true;
-  // It came when training had been stopped already.
-  if (WasTerminated() && !sigterm_stopped_it_) stop_end_.RequestStop();
   if (sigterm_stopped_it_ && !hook_requested_stop_) {
     for (const HookPtr& hook : options_.hooks) hook->OnTerminated();
+  } else if (WasTerminated()) {
+    stop_end_.RequestStop();  // training has come to its end all the same
   }
   absl::Status first = lost_at_end_;
   for (const HookPtr& hook : options_.hooks) {
@@ -487,6 +499,7 @@ absl::Status MonitoredSession::EndHooks() {
 }
 
 absl::StatusOr<int64_t> MonitoredSession::GlobalStep() {
+  const CallUnderWay under_way(num_calls_);
   const Output step = scaffold().global_step;
   if (!step) return absl::FailedPreconditionError("the graph has no global step");
   while (true) {

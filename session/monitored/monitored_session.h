@@ -129,8 +129,19 @@ class MonitoredSession {
   MonitoredSession(GraphBuilder& graph, std::unique_ptr<SessionCreator> creator,
                    MonitoredSessionOptions options);
 
+  class CallUnderWay {
+   public:
+    explicit CallUnderWay(std::atomic<int>& num_calls);
+    ~CallUnderWay();
+
+   private:
+    std::atomic<int>& num_calls_;
+  };
+
   absl::Status Begin();
   void OnSigterm();
+  // No further step; what is waited for at the end goes on.
+  void StopTraining();
   // Whether it came, before training was stopped or after that.
   bool WasTerminated() const;
   // Creates the session, trying again while peers are away and no stop is requested.
@@ -183,7 +194,7 @@ class MonitoredSession {
   bool is_closed_ = false;
   bool have_hooks_ended_ = false;             // or are ending
   std::atomic<bool> is_ending_{false};        // Close has begun, or the input has come to its end
-  std::atomic<bool> waits_at_end_{false};     // a call of this session waits for something there
+  std::atomic<int> num_calls_{0};             // of Run, RunStepFn, GlobalStep and Close, under way
   std::atomic<bool> is_at_end_{false};        // a hook says that the variables are those of the last step
   std::shared_ptr<CoordinatedSession> lost_;  // the one before, while there is none
   absl::Status failure_;

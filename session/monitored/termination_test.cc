@@ -44,6 +44,7 @@ constexpr char kLosesTorn[] = "lose_torn";
 constexpr char kFullDisk[] = "full_disk";  // nothing can be saved once it trains
 constexpr char kFailingDisk[] = "failing_disk";
 constexpr char kEndsOnAFullDisk[] = "ends_on_a_full_disk";  // after the step at which it says that it trains
+constexpr char kLastStepOnAFullDisk[] = "last_step_on_a_full_disk";  // gets the signal in that step
 
 void SayReady() { ASSERT_EQ(write(STDOUT_FILENO, "r", 1), 1); }
 
@@ -51,6 +52,21 @@ class SaysWhenItTrains final : public Hook {
  public:
   absl::Status AfterRun(RunContext&, const RunValues&) override {
     if (++num_steps_ == 10) SayReady();
+    return absl::OkStatus();
+  }
+
+ private:
+  int num_steps_ = 0;
+};
+
+// Signals its own process in the tenth step, and sees to it that it arrives before the step ends.
+class SignalsItself final : public Hook {
+ public:
+  absl::Status AfterRun(RunContext&, const RunValues&) override {
+    if (++num_steps_ != 10) return absl::OkStatus();
+    EXPECT_EQ(kill(getpid(), SIGTERM), 0);
+    while (!Termination::IsRequested()) absl::SleepFor(absl::Milliseconds(1));
+    absl::SleepFor(absl::Milliseconds(100));  // the session is told on another thread
     return absl::OkStatus();
   }
 
@@ -149,12 +165,13 @@ int RunProgramOnABadDisk(const std::string& what, const std::string& directory) 
   TestProgram program;
   auto scaffold = std::make_shared<Scaffold>();
   scaffold->saver_options.file_system = &disk;
-  auto session =
-      program.Start({.checkpoint_dir = directory,
-                     .hooks = {std::make_shared<SaysWhenItTrains>(),
-                               StopAtStepHook({.last_step = what == kEndsOnAFullDisk ? 10 : 1 << 30})},
-                     .scaffold = scaffold,
-                     .step_grace_period = absl::Milliseconds(1)});
+  HookPtr signal = std::make_shared<SaysWhenItTrains>();
+  if (what == kLastStepOnAFullDisk) signal = std::make_shared<SignalsItself>();
+  const bool ends = what == kEndsOnAFullDisk || what == kLastStepOnAFullDisk;
+  auto session = program.Start({.checkpoint_dir = directory,
+                                .hooks = {signal, StopAtStepHook({.last_step = ends ? 10 : 1 << 30})},
+                                .scaffold = scaffold,
+                                .step_grace_period = absl::Milliseconds(1)});
   if (!session.ok()) return 99;
   const absl::Status error = what == kFailingDisk ? absl::DataLossError("Input/output error")
                                                   : absl::ResourceExhaustedError("no space is left");
@@ -165,7 +182,7 @@ int RunProgramOnABadDisk(const std::string& what, const std::string& directory) 
 
 int RunProgram(const std::string& what, const std::string& directory) {
   if (what == kWaits || what == kReturns) return RunProgramThatWaits(what, directory);
-  if (what == kFullDisk || what == kFailingDisk || what == kEndsOnAFullDisk) {
+  if (what == kFullDisk || what == kFailingDisk || what == kEndsOnAFullDisk || what == kLastStepOnAFullDisk) {
     return RunProgramOnABadDisk(what, directory);
   }
   TestProgram program;
@@ -292,11 +309,13 @@ TEST(TerminationTest, AStepThatWaitsForInputEndsAndTheStepsBeforeItAreSaved) {
 
 // Its code would otherwise say that it is not to be started again, and nobody did the steps that were lost.
 TEST(TerminationTest, WhoCannotSaveIsStartedAgain) {
-  for (const char* const what : {kFullDisk, kFailingDisk, kEndsOnAFullDisk}) {
+  for (const char* const what : {kFullDisk, kFailingDisk, kEndsOnAFullDisk, kLastStepOnAFullDisk}) {
     const std::string directory = EmptyDirectory(what);
     Child child(what, directory);
-    child.AwaitReady();
-    child.Signal();
+    if (what != kLastStepOnAFullDisk) {
+      child.AwaitReady();
+      child.Signal();
+    }
     child.ExpectTerminated();
     TestProgram next;
     auto session = next.Start({.checkpoint_dir = directory});

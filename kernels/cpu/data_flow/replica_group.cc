@@ -501,6 +501,9 @@ std::vector<std::string> ReplicaGroup::MissingReplicasOfElastic() const {
 
 void ReplicaGroup::NoteRefusal(int64_t rank, absl::string_view why) {
   absl::MutexLock lock(&mutex_);
+  const auto replica = replicas_.find(rank);
+  if (replica != replicas_.end() && replica->second.state == State::kPresent)
+    return;  // another process is it
   if (refused_.size() >= kMaxRefused && !refused_.contains(rank)) return;
   refused_[rank] = absl::StrCat(why.substr(0, kMaxRefusalText), why.size() > kMaxRefusalText ? "..." : "");
 }
@@ -548,11 +551,10 @@ std::vector<std::string> ReplicaGroup::MissingReplicas() const {
 ReplicaGroup::Awaited ReplicaGroup::FindAwaited() const {
   absl::MutexLock lock(&mutex_);
   if (mark_ == 0 && !is_closed_ && end_.ok()) {
-    const std::vector<std::string> refused = Refused();
+    const std::string refused = RefusalOf(0);  // who begins
     return {.mark = 0,
             .text = refused.empty() ? ""
-                                    : absl::StrCat("training has not begun: this group waits for ",
-                                                   absl::StrJoin(refused, "; "))};
+                                    : absl::StrCat("training has not begun: this group waits for ", refused)};
   }
   const bool somebody_waits = !contributed_.empty() || is_being_applied_;
   if (mark_ == 0 || is_closed_ || !end_.ok() || !somebody_waits) return {.mark = mark_, .text = ""};

@@ -138,6 +138,8 @@ TEST_F(ReplicaGroupTest, ItSaysWhoWasRefusedAndWhy) {
   const CallRef stay = Stay(3);
   EXPECT_THAT(group_->FindAwaited().text, HasSubstr("; worker 2, which has not given them yet"))
       << "it has come after all";
+  group_->NoteRefusal(3, "another process of that name has other flags");
+  EXPECT_THAT(group_->FindAwaited().text, HasSubstr("; worker 2, which has not given them yet"));
   group_->NoteRefusal(1, std::string(5000, 'x'));
   EXPECT_THAT(group_->FindAwaited().text, HasSubstr("xxx...; worker 1"));
   EXPECT_LT(group_->FindAwaited().text.size(), 1000);
@@ -160,16 +162,21 @@ TEST_F(ReplicaGroupTest, OthersHearThatTheChiefWasRefused) {
   Make(2, 2);
   const CallRef stay = Stay(2);
   group_->NoteRefusal(1, "it has other flags");
+  EXPECT_EQ(group_->FindAwaited().text, "") << "nobody waits for a worker yet";
+  group_->NoteRefusal(0, "it has other flags");
   EXPECT_EQ(group_->FindAwaited().text,
-            "training has not begun: this group waits for worker 0, which was refused: it has other flags");
+            "training has not begun: this group waits for the chief, which was refused: it has other flags");
   group_->Reset(1, 0);
   EXPECT_EQ(group_->FindAwaited().text, "");
 }
 
 TEST_F(ReplicaGroupTest, OfRefusedRanksSomeAreKept) {
-  Make(2, 2);
-  for (int64_t rank = 0; rank < 100000; ++rank) group_->NoteRefusal(rank, "it has other flags");
-  EXPECT_THAT(group_->FindAwaited().text, AllOf(HasSubstr("worker 6"), Not(HasSubstr("worker 9"))));
+  MakeElastic(3, 4);
+  const std::vector<CallRef> stays = Begin(2, 10);
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1);
+  for (int64_t rank = 100000; rank > 2; --rank) group_->NoteRefusal(rank, "it has other flags");
+  EXPECT_THAT(group_->FindAwaited().text, AllOf(HasSubstr("worker 99936,"), Not(HasSubstr("worker 99935,"))));
 }
 
 // Its driver's next step was on its way when the chief stopped: nobody would end that one.
