@@ -335,10 +335,10 @@ TEST_F(GpuCliqueTest, WhoWaitsForAStreamKeepsNobodyFromLettingItGo) {
   const std::vector<Tensor> inputs = {OnGpu(0, Tensor::Vector<float>({1})),
                                       OnGpu(1, Tensor::Vector<float>({2}))};
   ASSERT_TRUE(clique->AllReduce(inputs, NcclReduction::kSum, false).ok());
-  // There is room for what is on its way, up to here.
+  // As much is on its way as there is room for; the next copy waits for the first one of these.
   const Tensor piece(DType::kFloat32, Shape({static_cast<int64_t>(PinnedSlab::kPieceBytes / sizeof(float))}));
   std::vector<Tensor> on_their_way;
-  for (int i = 0; i < PinnedSlab::kNumPieces - 1; ++i) on_their_way.push_back(OnGpu(0, piece));
+  for (int i = 0; i < PinnedSlab::kNumPieces; ++i) on_their_way.push_back(OnGpu(0, piece));
   const int64_t num_waits = api_.num_calls("cudaEventSynchronize");
   std::thread mean([&] { clique->AllReduce(inputs, NcclReduction::kSum, true).status().IgnoreError(); });
   while (api_.num_calls("cudaEventSynchronize") == num_waits) absl::SleepFor(absl::Milliseconds(1));
