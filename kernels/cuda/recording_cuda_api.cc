@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/environment.h"
 
 namespace weir {
 namespace {
@@ -122,7 +123,7 @@ absl::Status RecordingCudaApi::AwaitOthers(const std::string& name, int device,
     if (is_over()) return absl::OkStatus();
     const int64_t seen = num_changes_;
     const auto has_changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return num_changes_ != seen; };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&has_changed), kForEver)) {
+    if (!RealEnvironment().Await(mutex_, absl::Condition(&has_changed), RealEnvironment().Now() + kForEver)) {
       return Fail(name, kCudaInvalidValue, absl::StrCat(name, ": nobody lets the stream go"));
     }
     if (lost_[device] != 0)
