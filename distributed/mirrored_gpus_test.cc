@@ -370,12 +370,15 @@ TEST_F(MirroredGpusTest, AnAbortWhileTheProgramIsStoppedIsNotSaved) {
           if (!program->Step().ok()) _exit(1);
         }
         cuda_.nccl().BreakLinks();
+        cuda_.nccl().ClearLog();
+        // In the step, whose checkpoint waits for the collective.
         std::thread breaks([&] {
+          while (cuda_.nccl().log().empty()) absl::SleepFor(absl::Milliseconds(1));
+          kill(getpid(), SIGTERM);
           while (!program->session().should_stop()) absl::SleepFor(absl::Milliseconds(1));
           cuda_.nccl().SetAsyncError(1, absl::InternalError("NCCL error 6 (remote error)"));
         });
-        kill(getpid(), SIGTERM);
-        while (!program->session().should_stop()) program->Step().IgnoreError();
+        program->Step().IgnoreError();
         breaks.join();
         const absl::Status status = program->session().Close();
         std::fprintf(stderr, "%s\n", status.ToString().c_str());
