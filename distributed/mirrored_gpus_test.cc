@@ -1,23 +1,33 @@
 // MirroredStrategy over the GPUs of the recording stand-in, against CPUs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "distributed/mirrored_strategy.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/recording_cuda_api.h"
 #include "kernels/cuda/test_cuda_backend.h"
+#include "kernels/formats/file_system.h"
 #include "ops/standard_ops.h"
 #include "ops/training/momentum.h"
 #include "ops/variable.h"
 #include "session/local_worker.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/test_hook.h"
+#include "session/monitored/training_session.h"
 #include "session/runtime.h"
 #include "session/session.h"
 
@@ -77,6 +87,9 @@ class Towers {
   MirroredStrategy& strategy() { return *strategy_; }
   Runtime& runtime() { return *runtime_; }
 
+  // A step that fetches nothing.
+  absl::Status ReadWeights() { return session_->Run({}, {}, {weights_[0].node}).status(); }
+
   absl::StatusOr<float> Step(int64_t step, int bad_tower = -1) {
     Feeds feeds;
     for (int i = 0; i < size(); ++i) {
@@ -124,6 +137,58 @@ class Towers {
   Output loss_;
   Node* train_ = nullptr;
   std::unique_ptr<Session> session_;
+};
+
+// A training program on the GPUs of a stand-in, which saves all its steps in `checkpoint_dir`.
+class Program {
+ public:
+  Program(const RuntimeOptions& options, const std::string& checkpoint_dir)
+      : runtime_(Runtime::Create(options).value()),
+        worker_(*runtime_, runtime_->task()),
+        g_(runtime_->ops()),
+        strategy_(MirroredStrategy::Create(*runtime_).value()) {
+    const std::vector<Output> losses = strategy_->Run(g_, [&](const Replica& replica) {
+      const ModelVariable w = MakeVariable(g_, "w", Tensor::Vector<float>({1, 2}));
+      if (replica.index == 0) w_ = w.value;
+      return Mean(g_, Square(g_, w.value), ConstIntegers(g_, {0}));
+    });
+    const auto optimizer = strategy_->MakeOptimizer([] { return Momentum(0.1, 0.9); });
+    global_step_ = GlobalStep(g_);
+    train_ = optimizer->Minimize(g_, losses, global_step_).value();
+    auto hook = std::make_shared<TestHook>();
+    hook->after_create_session = [this](Session&, Coordinator&) {
+      ++num_sessions_;
+      return absl::OkStatus();
+    };
+    session_ = MonitoredTrainingSession(g_, {.target = {.workers = {&worker_},
+                                                        .default_task = runtime_->task(),
+                                                        .kernels = &runtime_->kernels()},
+                                             .checkpoint_dir = checkpoint_dir,
+                                             .hooks = {hook},
+                                             .save_checkpoint_steps = 1,
+                                             .save_summaries_steps = 0,
+                                             .log_step_count_steps = 0})
+                   .value();
+  }
+
+  MonitoredSession& session() { return *session_; }
+  int num_sessions() const { return num_sessions_; }
+  absl::Status Step() { return session_->Run({}, {}, {train_}).status(); }
+  std::vector<float> Weights() {
+    const Tensor w = session_->Run({}, {w_}).value()[0];
+    return {w.flat<float>().begin(), w.flat<float>().end()};
+  }
+
+ private:
+  const std::unique_ptr<Runtime> runtime_;
+  LocalWorker worker_;
+  GraphBuilder g_;
+  const std::unique_ptr<MirroredStrategy> strategy_;
+  Output w_;
+  ModelVariable global_step_;
+  Node* train_ = nullptr;
+  std::atomic<int> num_sessions_{0};
+  std::unique_ptr<MonitoredSession> session_;
 };
 
 class MirroredGpusTest : public ::testing::Test {
@@ -244,6 +309,108 @@ TEST_F(MirroredGpusTest, AGpuThatIsLostEndsTheStepAndIsNamed) {
     EXPECT_THAT(problem, ::testing::AnyOf("pinned memory was freed before its copies were over",
                                           HasSubstr("events were never destroyed")));
   }
+}
+
+// The GPUs are well, but their variables have got what an abort leaves.
+TEST_F(MirroredGpusTest, AfterAnAbortNothingIsReadAndNoStepSucceeds) {
+  Towers towers(Gpus(2), {});
+  ASSERT_TRUE(towers.Step(0).ok());
+  cuda_.nccl().BreakLinks();
+  cuda_.nccl().SetAsyncError(0, absl::InternalError("NCCL error 6 (remote error)"));
+  // Its loss may have been copied before the abort.
+  absl::Status status = towers.Step(1).status();
+  const absl::Time limit = absl::Now() + absl::Seconds(60);
+  while (status.ok() && absl::Now() < limit) status = towers.ReadWeights();
+  for (const absl::Status& failed : {status, towers.Step(2).status(), towers.ReadWeights()}) {
+    EXPECT_EQ(failed.code(), absl::StatusCode::kUnavailable) << failed;
+    EXPECT_THAT(std::string(failed.message()), HasSubstr("the collectives between "));
+    EXPECT_THAT(std::string(failed.message()), HasSubstr("GPU:0: NCCL error 6 (remote error)"));
+    EXPECT_EQ(ExitCodeFor(failed), kExitRetryable);
+    EXPECT_FALSE(IsRecoverable(failed));
+  }
+}
+
+std::string Directory(const std::string& name) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/", name);
+  EXPECT_TRUE(PosixFileSystem().CreateDirectories(path).ok());
+  return path;
+}
+
+// Weights on CPUs that go on from what was saved.
+std::vector<float> SavedWeights(const std::string& directory) {
+  return Program({.num_cpus = 2, .num_threads = 2}, directory).Weights();
+}
+
+TEST_F(MirroredGpusTest, AnAbortEndsTheProgramAndIsNotSaved) {
+  const std::string directory = Directory("abort");
+  {
+    Program program(Gpus(2), directory);
+    for (int step = 0; step < 3; ++step) ASSERT_TRUE(program.Step().ok());
+    cuda_.nccl().BreakLinks();
+    cuda_.nccl().SetAsyncError(1, absl::InternalError("NCCL error 6 (remote error)"));
+    absl::Status status;
+    const absl::Time limit = absl::Now() + absl::Seconds(60);
+    while (status.ok() && absl::Now() < limit) status = program.Step();
+    EXPECT_EQ(ExitCodeFor(status), kExitRetryable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the collectives between "));
+    EXPECT_EQ(program.session().Close(), status);
+    EXPECT_EQ(program.num_sessions(), 1);
+  }
+  for (const float w : SavedWeights(directory)) EXPECT_LT(std::abs(w), 10);
+}
+
+// The stop comes first: what is saved last is not what the abort leaves.
+TEST_F(MirroredGpusTest, AnAbortWhileTheProgramIsStoppedIsNotSaved) {
+  const std::string directory = Directory("stopped");
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        auto* const program = new Program(Gpus(2), directory);
+        for (int step = 0; step < 3; ++step) {
+          if (!program->Step().ok()) _exit(1);
+        }
+        cuda_.nccl().BreakLinks();
+        cuda_.nccl().ClearLog();
+        // In the step, whose checkpoint waits for the collective.
+        std::thread breaks([&] {
+          while (cuda_.nccl().log().empty()) absl::SleepFor(absl::Milliseconds(1));
+          kill(getpid(), SIGTERM);
+          while (!program->session().should_stop()) absl::SleepFor(absl::Milliseconds(1));
+          cuda_.nccl().SetAsyncError(1, absl::InternalError("NCCL error 6 (remote error)"));
+        });
+        program->Step().IgnoreError();
+        breaks.join();
+        const absl::Status status = program->session().Close();
+        std::fprintf(stderr, "%s\n", status.ToString().c_str());
+        _exit(ExitCodeFor(status));
+      },
+      ::testing::ExitedWithCode(kExitRetryable), "the collectives between ");
+  for (const float w : SavedWeights(directory)) EXPECT_LT(std::abs(w), 10);
+}
+
+// So it is with any lost GPU.
+TEST_F(MirroredGpusTest, AGpuThatIsLostEndsTheProgram) {
+  const std::string directory = Directory("lost");
+  {
+    Program program(Gpus(1), directory);
+    ASSERT_TRUE(program.Step().ok());
+    api_.LoseDevice(0, kCudaIllegalAddress);
+    const absl::Status status = program.Step();
+    EXPECT_EQ(ExitCodeFor(status), kExitRetryable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("cudaErrorIllegalAddress"));
+    EXPECT_EQ(program.num_sessions(), 1);
+  }
+  api_.TakeProblems();  // what a lost device has, nobody gives back
+}
+
+TEST_F(MirroredGpusTest, WithoutNcclIfTheProgramWantsNone) {
+  Towers on_cpus({.num_cpus = 2, .num_threads = 2}, {});
+  Towers on_gpus(Gpus(2), {.nccl = false});
+  for (int64_t step = 0; step < 5; ++step) {
+    ASSERT_TRUE(on_gpus.Step(step).ok() && on_cpus.Step(step).ok());
+  }
+  ExpectNear(on_gpus.Weights()[1], on_cpus.Weights()[1], 1e-4f);
+  EXPECT_THAT(cuda_.nccl().log(), ::testing::IsEmpty());
 }
 
 TEST_F(MirroredGpusTest, OneGpuNeedsNoNccl) {

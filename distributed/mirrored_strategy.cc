@@ -25,9 +25,10 @@ using Collections = std::map<std::string, std::vector<std::string>>;
 constexpr const char* kCollectionsOfAll[] = {"local_variables", "metric_variables", "update_ops"};
 
 // The same in every process that has devices of these names: FNV-1a.
-int64_t GroupKeyOf(const std::vector<std::string>& devices, bool has_processes) {
+int64_t GroupKeyOf(const std::vector<std::string>& devices, bool has_processes, bool nccl) {
   uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : absl::StrCat(absl::StrJoin(devices, ","), has_processes ? " of each process" : "")) {
+  for (const char c : absl::StrCat(absl::StrJoin(devices, ","), has_processes ? " of each process" : "",
+                                   nccl ? "" : " without NCCL")) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   }
   return static_cast<int64_t>(hash >> 1) | Communicator::kFirstDeviceGroup;
@@ -241,8 +242,8 @@ absl::StatusOr<std::vector<std::string>> MirroredStrategy::ChooseDevices(
 
 absl::StatusOr<int64_t> MirroredStrategy::JoinDevices(Runtime& runtime,
                                                       const std::vector<std::string>& devices,
-                                                      const RefPtr<RankGroup>& processes) {
-  const int64_t key = GroupKeyOf(devices, processes != nullptr);
+                                                      const RefPtr<RankGroup>& processes, bool nccl) {
+  const int64_t key = GroupKeyOf(devices, processes != nullptr, nccl);
   std::vector<Device*> found(devices.size());
   for (const std::unique_ptr<Device>& device : runtime.devices()) {
     const auto at = std::find(devices.begin(), devices.end(), WithinTask(device->name()));
@@ -251,7 +252,7 @@ absl::StatusOr<int64_t> MirroredStrategy::JoinDevices(Runtime& runtime,
   WEIR_RETURN_IF_ERROR(Offer(found, Communicator::NameOfGroup(key), MakeDeviceGroup(devices, processes)));
   // With other processes behind them, devices meet in the host's memory.
   const std::vector<RefPtr<GpuLinks>> links =
-      processes == nullptr ? LinksOf(found) : std::vector<RefPtr<GpuLinks>>();
+      processes == nullptr && nccl ? LinksOf(found) : std::vector<RefPtr<GpuLinks>>();
   if (!links.empty()) {
     WEIR_RETURN_IF_ERROR(Offer(found, NameOfGpuGroup(key), MakeGpuGroup(links, MakeDeviceGroup(devices))));
   }
@@ -262,7 +263,7 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(Runti
                                                                            const MirroredOptions& options) {
   WEIR_RETURN_IF_ERROR(CheckGradients("MirroredStrategy", options.gradients));
   WEIR_ASSIGN_OR_RETURN(std::vector<std::string> devices, ChooseDevices(runtime, options.devices));
-  WEIR_ASSIGN_OR_RETURN(const int64_t key, JoinDevices(runtime, devices, nullptr));
+  WEIR_ASSIGN_OR_RETURN(const int64_t key, JoinDevices(runtime, devices, nullptr, options.nccl));
   return std::unique_ptr<MirroredStrategy>(
       new MirroredStrategy(std::move(devices), options.gradients, 0, 1, key));
 }
@@ -502,7 +503,7 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   WEIR_RETURN_IF_ERROR(FormReplicas(server, options.timeout));
   WEIR_ASSIGN_OR_RETURN(std::vector<std::string> devices, ChooseDevices(server.runtime(), options.devices));
   WEIR_ASSIGN_OR_RETURN(const int64_t key,
-                        JoinDevices(server.runtime(), devices, server.replicas()->ranks()));
+                        JoinDevices(server.runtime(), devices, server.replicas()->ranks(), /*nccl=*/true));
   return std::unique_ptr<MultiWorkerMirroredStrategy>(
       new MultiWorkerMirroredStrategy(server, std::move(devices), options, key));
 }

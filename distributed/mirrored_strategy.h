@@ -72,6 +72,7 @@ struct MirroredOptions {
   // "/gpu:0", "/cpu:1"; empty: all GPUs of the process or, where it has none, all its CPUs.
   std::vector<std::string> devices;
   DistributedOptimizerOptions gradients;
+  bool nccl = true;  // between GPUs; false: through the host's memory
 };
 
 class MirroredOptimizer;
@@ -134,7 +135,7 @@ class MirroredStrategy {
 
   // Makes the group of the devices known to its kernels; gives its key.
   static absl::StatusOr<int64_t> JoinDevices(Runtime& runtime, const std::vector<std::string>& devices,
-                                             const RefPtr<RankGroup>& processes);
+                                             const RefPtr<RankGroup>& processes, bool nccl);
   static absl::StatusOr<std::vector<std::string>> ChooseDevices(const Runtime& runtime,
                                                                 const std::vector<std::string>& asked);
   int64_t group_key() const { return group_key_; }

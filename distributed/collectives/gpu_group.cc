@@ -71,9 +71,9 @@ class Group {
         std::vector<RefPtr<Communicator>> on_host)
       : meetings(std::move(names)), clique(std::move(gpus)), on_host_(std::move(on_host)) {}
 
-  // Whether NCCL is there; says once if it is not.
+  // Whether NCCL is there and connects the GPUs; says once if it does not.
   bool HasNccl() {
-    const absl::Status status = clique.Open();
+    const absl::Status status = clique.Connect();
     if (!status.ok() && !has_said_.exchange(true)) {
       PrintNotice(absl::StrCat("collectives between ", clique.ToString(),
                                " go through the host's memory: ", status.message()));
@@ -182,7 +182,7 @@ class GpuRank final : public Communicator {
       const bool is_plain = by_nccl.ok() && last.wire == DType::kInvalid &&
                             GpuClique::Reduces(all[0].tensor.dtype(), *by_nccl, divides);
       if (is_plain && group->HasNccl()) {
-        return tell(AsRows(group->clique.AllReduce(TensorsOf(std::move(all)), *by_nccl, divides)));
+        return tell(AsRows(group->clique.AllReduce(TensorsOf(std::move(all)), *by_nccl, divides, last.name)));
       }
       group->RunOnHost(
           last, all,
@@ -200,7 +200,8 @@ class GpuRank final : public Communicator {
     const CollectiveSignature signature = SignatureOfRows(Kind::kAllGather, input);
     const auto finish = [group = group_](const Call& last, std::vector<Rows> all,
                                          const Meetings::Tell& tell) {
-      if (group->HasNccl()) return tell(AsRows(group->clique.AllGather(TensorsOf(std::move(all)))));
+      if (group->HasNccl())
+        return tell(AsRows(group->clique.AllGather(TensorsOf(std::move(all)), last.name)));
       group->RunOnHost(
           last, all,
           [](Communicator& rank, const Call& there, Tensor tensor, Done end) {
@@ -224,7 +225,7 @@ class GpuRank final : public Communicator {
     const CollectiveSignature signature = {.kind = Kind::kBroadcast, .dtype = dtype, .root = root};
     const auto finish = [group = group_, root, dtype](const Call& last, std::vector<Rows> all,
                                                       const Meetings::Tell& tell) {
-      if (group->HasNccl()) return tell(AsRows(group->clique.Broadcast(root, all[root].tensor)));
+      if (group->HasNccl()) return tell(AsRows(group->clique.Broadcast(root, all[root].tensor, last.name)));
       for (size_t i = 0; i < all.size(); ++i) {
         if (static_cast<int>(i) != root) all[i].tensor = Tensor();
       }

@@ -8,7 +8,8 @@
 //
 // What NCCL cannot do goes through the host's memory and the host's algorithm: Adasum, tensors that are
 // rounded on their way, least and greatest floating-point numbers, means of integers; and everything where
-// there is no NCCL, which a line on stderr says once. The other collectives are not there.
+// there is no NCCL, or it cannot connect the GPUs, which a line on stderr says once. The other collectives
+// are not there.
 //
 // Thread safety: all methods.
 #pragma once

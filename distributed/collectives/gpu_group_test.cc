@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -228,6 +229,27 @@ TEST_F(GpuGroupTest, WithoutNcclEverythingGoesThroughTheHost) {
     EXPECT_EQ(result.ToString(10), OnHost(inputs, Reduction::kSum, true).ToString(10));
   }
   EXPECT_THAT(cuda_.nccl().log(), IsEmpty());
+}
+
+// A small /dev/shm, a transport that is not there: what trained without NCCL trains still.
+TEST_F(GpuGroupTest, WhereNcclCannotConnectEverythingGoesThroughTheHost) {
+  cuda_.nccl().FailCall("ncclCommInitAll");
+  const Ranks ranks = NewGroup(2);
+  const std::vector<Tensor> inputs = {Noise(0, 5), Noise(1, 5)};
+  ::testing::internal::CaptureStderr();
+  for (int step = 0; step < 3; ++step) {
+    const std::vector<Tensor> results = AllReduce(ranks, inputs, Reduction::kSum, true);
+    EXPECT_THAT(copies_, Not(IsEmpty()));
+    ASSERT_EQ(results.size(), 2u);
+    for (const Tensor& result : results) {
+      EXPECT_EQ(result.ToString(10), OnHost(inputs, Reduction::kSum, true).ToString(10));
+    }
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("GPU:1 go through the host's memory: the GPUs cannot be connected: "
+                              "ncclCommInitAll: NCCL error 2"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << "it is said once";
+  EXPECT_THAT(cuda_.nccl().log(), ElementsAre("ncclCommInitAll of 2"));
 }
 
 TEST_F(GpuGroupTest, RowsAreGatheredAndTheRootsTensorIsSent) {

@@ -65,7 +65,8 @@ CudaDevice::CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, Th
       stream_to_host_(std::move(stream_to_host)),
       checks_(*stream_, allocator_),
       to_device_(*stream_),
-      to_host_(*stream_to_host_) {}
+      to_host_(*stream_to_host_),
+      health_(std::make_shared<DeviceHealth>(name().ToString(), this->attributes().description)) {}
 
 absl::Status CudaDevice::Multiply(const MatrixProduct& product) {
   if (blas_ == nullptr) {
@@ -96,19 +97,13 @@ const CudaDevice::Detour* CudaDevice::DetourHere() const {
 
 std::unique_ptr<Recorder> CudaDevice::NewRecorder() { return std::make_unique<CudaRecorder>(*this); }
 
-absl::Status CudaDevice::health() const {
-  absl::MutexLock lock(&mutex_);
-  return health_;
+absl::Status CudaDevice::Noted(absl::Status status) {
+  return SaysDeviceLost(status) ? health_->Lose(status.message()) : status;
 }
 
-absl::Status CudaDevice::Noted(absl::Status status) {
-  if (!SaysDeviceLost(status)) return status;
-  absl::MutexLock lock(&mutex_);
-  if (health_.ok()) {
-    health_ = absl::UnavailableError(absl::StrCat("the device ", name().ToString(), " (",
-                                                  attributes().description, ") is lost: ", status.message()));
-  }
-  return health_;
+absl::Status CudaDevice::EndStep(const PendingWork& step, bool has_failed) {
+  const absl::Status found = Noted(checks_.EndStep(step, has_failed));
+  return found.ok() && !has_failed ? health() : found;
 }
 
 absl::StatusOr<Tensor> CudaDevice::CopyIn(const Tensor& host, CopyDone done) {
@@ -136,7 +131,9 @@ absl::StatusOr<Tensor> CudaDevice::CopyOut(const Tensor& device, CopyDone done) 
   // The source is kept until the copy has ended: nobody gets its memory before.
   auto work = [this, checked, begin = *std::move(begin), from = device, to = copy,
                done = std::move(done)]() mutable {
-    const absl::Status status = Noted(CopyNow(*begin, from, to));
+    absl::Status status = Noted(CopyNow(*begin, from, to));
+    // The copy may have waited for work that was aborted, which has left garbage. That was noted before.
+    status.Update(health());
     if (status.ok()) checks_.NoteDone(checked);
     from = Tensor();  // who hears of the end finds its memory free
     done(status);
@@ -153,6 +150,7 @@ absl::Status CudaDevice::CopyNow(const CudaEvent& begin, const Tensor& from, Ten
 absl::StatusOr<Tensor> CudaDevice::ReadBack(const Tensor& device) {
   WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(device.dtype(), device.shape()));
   WEIR_RETURN_IF_ERROR(Noted(to_host_.CopyToHost(copy.data(), device.data(), device.num_bytes())));
+  WEIR_RETURN_IF_ERROR(health());
   return copy;
 }
 

@@ -4,8 +4,9 @@
 // they come after the work that used their memory before. Memory may be given back as soon as the work that
 // uses it is enqueued: whoever gets it next uses it later in the same stream. Copies to the host have a
 // stream and a thread of their own, which waits for what the compute stream had to do when they were asked
-// for. Strings and handles stay in the host's memory. When CUDA says that the device is lost, that is the
-// answer to everything from then on: Unavailable, with the error's name. What kernels find wrong with data
+// for. Strings and handles stay in the host's memory. When CUDA says that the device is lost, or who knows
+// that its memory has numbers that are wrong (gpu_clique.h), that is the answer from then on (lost_device.h),
+// with the reason: to steps, and to copies to the host that have not ended. What kernels find wrong with data
 // comes late (LateErrors). While a thread records (cuda_recorder.h), its kernels go to a stream that is
 // captured. Thread safety: all methods.
 #pragma once
@@ -15,8 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "graph/types/allocator.h"
 #include "kernels/cuda/caching_allocator.h"
 #include "kernels/cuda/cuda_api.h"
@@ -25,6 +24,7 @@
 #include "kernels/cuda/cuda_sort.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/data_checks.h"
+#include "kernels/cuda/device_health.h"
 #include "kernels/cuda/kernel_table.h"
 #include "kernels/cuda/pinned_slab.h"
 #include "kernels/device.h"
@@ -73,9 +73,8 @@ class CudaDevice final : public Device, public LateErrors, public Recordable {
   // Checks of data, by its kernels.
   DataChecks& checks() { return checks_; }
   absl::Status ErrorOf(const PendingWork& step) override { return checks_.ErrorOf(step); }
-  absl::Status EndStep(const PendingWork& step, bool has_failed) override {
-    return Noted(checks_.EndStep(step, has_failed));
-  }
+  // That it is lost is an error of the step, too, though its kernels have enqueued their work before.
+  absl::Status EndStep(const PendingWork& step, bool has_failed) override;
   // Puts the elements of `host` into a tensor of this device, for kernels that are enqueued later.
   absl::Status CopyInto(const Tensor& host, const Tensor& device);
 
@@ -94,7 +93,9 @@ class CudaDevice final : public Device, public LateErrors, public Recordable {
   absl::StatusOr<Tensor> ReadBack(const Tensor& device);
 
   // Ok, or why the device is lost.
-  absl::Status health() const;
+  absl::Status health() const { return health_->status(); }
+  // The same for who may outlive the device.
+  const std::shared_ptr<DeviceHealth>& shared_health() const { return health_; }
   // Passes a status on, and remembers when it says that the device is lost.
   absl::Status Noted(absl::Status status);
 
@@ -115,8 +116,7 @@ class CudaDevice final : public Device, public LateErrors, public Recordable {
   DataChecks checks_;
   PinnedSlab to_device_;
   PinnedSlab to_host_;
-  mutable absl::Mutex mutex_;
-  absl::Status health_ ABSL_GUARDED_BY(mutex_);
+  const std::shared_ptr<DeviceHealth> health_;
   SerialThread copies_out_;  // last: it ends first
 };
 

@@ -9,6 +9,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cuda/element_launches.h"
 #include "kernels/environment.h"
+#include "kernels/lost_device.h"
 
 namespace weir {
 namespace {
@@ -17,8 +18,10 @@ namespace {
 // steps.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(20);
 
-// How long to wait for a thread to come out of NCCL before its communicator is aborted under it.
-constexpr absl::Duration kMostInNccl = absl::Seconds(1);
+// How long to wait for a thread to come out of NCCL before its communicator is aborted under it. The first
+// collective makes connections, which may take seconds; one that takes so long is stuck, and only the abort
+// lets it go on.
+constexpr absl::Duration kMostInNccl = absl::Seconds(30);
 
 bool IsNarrow(DType dtype) { return dtype == DType::kHalf || dtype == DType::kBfloat16; }
 
@@ -33,10 +36,20 @@ std::vector<std::string> NamesOf(const std::vector<RefPtr<GpuLinks>>& gpus) {
   return names;
 }
 
+std::vector<std::shared_ptr<DeviceHealth>> HealthsOf(const std::vector<RefPtr<GpuLinks>>& gpus) {
+  std::vector<std::shared_ptr<DeviceHealth>> healths;
+  for (const RefPtr<GpuLinks>& gpu : gpus) healths.push_back(gpu->device.shared_health());
+  return healths;
+}
+
 }  // namespace
 
 GpuClique::GpuClique(std::vector<RefPtr<GpuLinks>> gpus)
-    : gpus_(std::move(gpus)), names_(NamesOf(gpus_)), nccl_(gpus_[0]->nccl), divisors_(gpus_.size()) {}
+    : gpus_(std::move(gpus)),
+      names_(NamesOf(gpus_)),
+      healths_(HealthsOf(gpus_)),
+      nccl_(gpus_[0]->nccl),
+      divisors_(gpus_.size()) {}
 
 GpuClique::~GpuClique() {
   {
@@ -66,16 +79,27 @@ absl::Status GpuClique::OfDevice(int rank, const absl::Status& status) const {
   return absl::Status(status.code(), absl::StrCat(names_[rank], ": ", status.message()));
 }
 
+absl::Status GpuClique::broken() {
+  absl::MutexLock lock(&mutex_);
+  return broken_;
+}
+
 absl::Status GpuClique::Break(const absl::Status& why) {
   std::vector<NcclRank> ranks;
   absl::Status broken;
   {
     absl::MutexLock lock(&mutex_);
     if (broken_.ok()) {
-      broken_ = absl::UnavailableError(
-          absl::StrCat("the collectives between ", ToString(), " were ended: ", why.message()));
+      const std::string newest = newest_.empty() ? "" : absl::StrCat("; the newest is '", newest_, "'");
+      broken_ = LostDeviceError(ToString(), absl::StrCat("the collectives between ", ToString(),
+                                                         " were ended: ", why.message(), newest));
     }
     broken = broken_;
+  }
+  // First: with the abort the streams go on.
+  for (const std::shared_ptr<DeviceHealth>& health : healths_) health->Lose(broken.message()).IgnoreError();
+  {
+    absl::MutexLock lock(&mutex_);
     ranks = std::exchange(ranks_, {});
     // Who is in NCCL stands still there only where a stream does, which is let go by this.
     const auto is_nobody_there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !is_called_; };
@@ -85,25 +109,41 @@ absl::Status GpuClique::Break(const absl::Status& why) {
   return broken;
 }
 
-absl::StatusOr<std::vector<NcclRank>> GpuClique::BeginCalls() {
+absl::Status GpuClique::Connect() {
+  if (size() == 1) return absl::OkStatus();
+  WEIR_RETURN_IF_ERROR(nccl_.Open());
+  for (const std::shared_ptr<DeviceHealth>& health : healths_) {
+    if (!health->status().ok()) return absl::OkStatus();
+  }
+  absl::MutexLock turn(&nccl_.turn());
+  return ConnectInTurn();
+}
+
+absl::Status GpuClique::ConnectInTurn() {
   {
     absl::MutexLock lock(&mutex_);
-    WEIR_RETURN_IF_ERROR(broken_);
-    is_called_ = !ranks_.empty();
-    if (is_called_) return ranks_;
+    WEIR_RETURN_IF_ERROR(unconnected_);
+    if (!ranks_.empty() || !broken_.ok()) return absl::OkStatus();
   }
   std::vector<int> devices;
   for (const RefPtr<GpuLinks>& gpu : gpus_) devices.push_back(gpu->device.compute_stream().device());
   absl::StatusOr<std::vector<NcclRank>> ranks = nccl_.Create(devices);
-  if (!ranks.ok()) {
-    return absl::Status(
-        ranks.status().code(),
-        absl::StrCat("the GPUs ", ToString(), " cannot be connected: ", ranks.status().message()));
-  }
   absl::MutexLock lock(&mutex_);
+  if (!ranks.ok()) {
+    return unconnected_ = absl::Status(ranks.status().code(), absl::StrCat("the GPUs cannot be connected: ",
+                                                                           ranks.status().message()));
+  }
+  ranks_ = *std::move(ranks);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NcclRank>> GpuClique::BeginCalls(absl::string_view name) {
+  WEIR_RETURN_IF_ERROR(ConnectInTurn());
+  absl::MutexLock lock(&mutex_);
+  WEIR_RETURN_IF_ERROR(broken_);
   is_called_ = true;
-  ranks_ = *ranks;
-  return ranks;
+  newest_ = std::string(name);
+  return ranks_;
 }
 
 void GpuClique::EndCalls() {
@@ -111,10 +151,11 @@ void GpuClique::EndCalls() {
   is_called_ = false;
 }
 
-absl::Status GpuClique::Enqueue(Ask ask) {
+absl::Status GpuClique::Enqueue(absl::string_view name, Ask ask) {
+  WEIR_RETURN_IF_ERROR(broken());
   for (int i = 0; i < size(); ++i) WEIR_RETURN_IF_ERROR(device(i).health());
   absl::MutexLock turn(&nccl_.turn());
-  WEIR_ASSIGN_OR_RETURN(const std::vector<NcclRank> ranks, BeginCalls());
+  WEIR_ASSIGN_OR_RETURN(const std::vector<NcclRank> ranks, BeginCalls(name));
   absl::Status status = nccl_.BeginGroup();
   if (status.ok()) {
     for (int i = 0; i < size() && status.ok(); ++i) status = OfDevice(i, ask(i, ranks[i]));
@@ -228,7 +269,8 @@ bool GpuClique::Reduces(DType dtype, NcclReduction reduction, bool divides) {
 }
 
 absl::StatusOr<std::vector<Tensor>> GpuClique::AllReduce(const std::vector<Tensor>& inputs,
-                                                         NcclReduction reduction, bool divides) {
+                                                         NcclReduction reduction, bool divides,
+                                                         absl::string_view name) {
   if (size() == 1) return inputs;
   const DType dtype = inputs[0].dtype();
   const DType wide = IsNarrow(dtype) ? DType::kFloat32 : dtype;
@@ -242,7 +284,7 @@ absl::StatusOr<std::vector<Tensor>> GpuClique::AllReduce(const std::vector<Tenso
     to.push_back(std::move(output));
   }
   if (inputs[0].num_elements() > 0) {
-    WEIR_RETURN_IF_ERROR(Enqueue([&](int rank, const NcclRank& of) {
+    WEIR_RETURN_IF_ERROR(Enqueue(name, [&](int rank, const NcclRank& of) {
       return nccl_.AllReduce(of, from[rank].data(), to[rank].data(), from[rank].num_elements(), wide,
                              reduction, device(rank).compute_stream().handle());
     }));
@@ -256,7 +298,8 @@ absl::StatusOr<std::vector<Tensor>> GpuClique::AllReduce(const std::vector<Tenso
   return to;
 }
 
-absl::StatusOr<std::vector<Tensor>> GpuClique::AllGather(const std::vector<Tensor>& inputs) {
+absl::StatusOr<std::vector<Tensor>> GpuClique::AllGather(const std::vector<Tensor>& inputs,
+                                                         absl::string_view name) {
   if (size() == 1) return inputs;
   int64_t num_rows = 0;
   for (const Tensor& input : inputs) num_rows += input.shape().dim(0);
@@ -272,7 +315,7 @@ absl::StatusOr<std::vector<Tensor>> GpuClique::AllGather(const std::vector<Tenso
   const bool are_alike = std::all_of(inputs.begin(), inputs.end(), [&](const Tensor& input) {
     return input.num_bytes() == inputs[0].num_bytes();
   });
-  WEIR_RETURN_IF_ERROR(Enqueue([&](int rank, const NcclRank& of) {
+  WEIR_RETURN_IF_ERROR(Enqueue(name, [&](int rank, const NcclRank& of) {
     const CudaStreamHandle stream = device(rank).compute_stream().handle();
     char* to = static_cast<char*>(outputs[rank].data());
     if (are_alike) return nccl_.AllGather(of, inputs[rank].data(), to, inputs[rank].num_bytes(), stream);
@@ -288,7 +331,8 @@ absl::StatusOr<std::vector<Tensor>> GpuClique::AllGather(const std::vector<Tenso
   return outputs;
 }
 
-absl::StatusOr<std::vector<Tensor>> GpuClique::Broadcast(int root, const Tensor& input) {
+absl::StatusOr<std::vector<Tensor>> GpuClique::Broadcast(int root, const Tensor& input,
+                                                         absl::string_view name) {
   std::vector<Tensor> outputs;
   for (int i = 0; i < size(); ++i) {
     if (i == root) {
@@ -299,7 +343,7 @@ absl::StatusOr<std::vector<Tensor>> GpuClique::Broadcast(int root, const Tensor&
     outputs.push_back(std::move(output));
   }
   if (size() == 1 || input.num_bytes() == 0) return outputs;
-  WEIR_RETURN_IF_ERROR(Enqueue([&](int rank, const NcclRank& of) {
+  WEIR_RETURN_IF_ERROR(Enqueue(name, [&](int rank, const NcclRank& of) {
     void* const to = rank == root ? const_cast<void*>(input.data()) : outputs[rank].data();
     return nccl_.Broadcast(of, rank == root ? input.data() : to, to, input.num_bytes(), root,
                            device(rank).compute_stream().handle());

@@ -6,14 +6,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "graph/types/float16.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/pinned_slab.h"
 #include "kernels/cuda/recording_cuda_api.h"
 #include "kernels/cuda/test_cuda_backend.h"
+#include "kernels/lost_device.h"
 #include "kernels/thread_pool.h"
 
 namespace weir {
@@ -21,6 +26,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -227,14 +233,16 @@ TEST_F(GpuCliqueTest, ACallThatFailsEndsTheCliqueAndNamesTheGpu) {
   EXPECT_THAT(cuda_.nccl().log(), Contains("ncclCommAbort rank 1 of 2"));
 }
 
-TEST_F(GpuCliqueTest, WhereNcclCannotConnectTheErrorNamesTheGpus) {
+TEST_F(GpuCliqueTest, WhereNcclCannotConnectItStaysSo) {
   const auto clique = NewClique(2);
   cuda_.nccl().FailCall("ncclCommInitAll");
   const std::vector<Tensor> inputs = {OnGpu(0, Tensor::Vector<float>({1})),
                                       OnGpu(1, Tensor::Vector<float>({2}))};
   const absl::Status status = clique->AllReduce(inputs, NcclReduction::kSum, false).status();
-  EXPECT_THAT(std::string(status.message()), StartsWith("the GPUs /job:localhost"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("GPU:1 cannot be connected: ncclCommInitAll"));
+  EXPECT_THAT(std::string(status.message()), StartsWith("the GPUs cannot be connected: ncclCommInitAll"));
+  // All have to do the same, so it is not tried again.
+  EXPECT_EQ(clique->Connect(), status);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(gpus_[i]->health().ok());
 }
 
 // Its stream never comes to the collective, so the other one would wait for ever.
@@ -263,6 +271,83 @@ TEST_F(GpuCliqueTest, WhenNcclSaysThatALinkIsBrokenTheStreamsAreLetGo) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("GPU:0: a collective of NCCL: NCCL error 6"));
 }
 
+// The streams of the GPUs that are well go on with the garbage that an abort leaves.
+TEST_F(GpuCliqueTest, NothingComesFromTheMemoryBehindAnAbort) {
+  for (const bool is_before : {false, true}) {
+    SetUp();
+    cuda_.nccl().SetAsyncError(0, absl::OkStatus());
+    {
+      const auto clique = NewClique(2);
+      cuda_.nccl().ClearLog();
+      cuda_.nccl().BreakLinks();
+      const std::vector<Tensor> inputs = {OnGpu(0, Tensor::Vector<float>({1})),
+                                          OnGpu(1, Tensor::Vector<float>({2}))};
+      const std::vector<Tensor> sums =
+          clique->AllReduce(inputs, NcclReduction::kSum, false, "train/mean").value();
+      absl::Notification over[2];
+      absl::Status copied[2];
+      const auto copy = [&](int gpu) {
+        const absl::StatusOr<Tensor> begun =
+            gpus_[gpu]->CopyOut(sums[gpu], [&, gpu](const absl::Status& end) {
+              copied[gpu] = end;
+              over[gpu].Notify();
+            });
+        if (begun.ok()) return over[gpu].WaitForNotification();
+        copied[gpu] = begun.status();
+      };
+      std::vector<std::thread> copies;
+      if (is_before) {
+        for (int gpu = 0; gpu < 2; ++gpu) copies.emplace_back([&, gpu] { copy(gpu); });
+        while (api_.num_calls("cudaEventSynchronize") < 2) absl::SleepFor(absl::Milliseconds(1));
+      }
+      cuda_.nccl().SetAsyncError(0, absl::InternalError("NCCL error 6 (remote error)"));
+      EXPECT_TRUE(IsLogged("ncclCommAbort rank 1 of 2"));
+      if (!is_before) {
+        for (int gpu = 0; gpu < 2; ++gpu) copy(gpu);
+      }
+      for (std::thread& thread : copies) thread.join();
+      for (int gpu = 0; gpu < 2; ++gpu) {
+        for (const absl::Status& status : {copied[gpu], gpus_[gpu]->health()}) {
+          EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+          EXPECT_TRUE(IsOfLostDevice(status));
+          EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("GPU:", gpu, " (")));
+          EXPECT_THAT(
+              std::string(status.message()),
+              HasSubstr("is lost: the collectives between /job:localhost/replica:0/task:0/device:GPU:0, "
+                        "/job:localhost/replica:0/task:0/device:GPU:1 were ended: "));
+          EXPECT_THAT(std::string(status.message()),
+                      EndsWith("GPU:0: NCCL error 6 (remote error); the newest is 'train/mean'"));
+        }
+      }
+      api_.RunAll();
+      const std::vector<std::byte> there = api_.Peek(std::as_const(sums[1]).data(), 1);
+      EXPECT_EQ(there, std::vector<std::byte>{std::byte{RecordingNcclApi::kGarbage}});
+    }
+    EXPECT_TRUE(gpus_[2]->health().ok()) << "it is in no collective";
+    gpus_.clear();
+  }
+}
+
+// A copy to a GPU may wait for its stream, and only the abort lets that go.
+TEST_F(GpuCliqueTest, WhoWaitsForAStreamKeepsNobodyFromLettingItGo) {
+  const auto clique = NewClique(2);
+  cuda_.nccl().BreakLinks();
+  const std::vector<Tensor> inputs = {OnGpu(0, Tensor::Vector<float>({1})),
+                                      OnGpu(1, Tensor::Vector<float>({2}))};
+  ASSERT_TRUE(clique->AllReduce(inputs, NcclReduction::kSum, false).ok());
+  // As much is on its way as there is room for; the next copy waits for the first one of these.
+  const Tensor piece(DType::kFloat32, Shape({static_cast<int64_t>(PinnedSlab::kPieceBytes / sizeof(float))}));
+  std::vector<Tensor> on_their_way;
+  for (int i = 0; i < PinnedSlab::kNumPieces; ++i) on_their_way.push_back(OnGpu(0, piece));
+  const int64_t num_waits = api_.num_calls("cudaEventSynchronize");
+  std::thread mean([&] { clique->AllReduce(inputs, NcclReduction::kSum, true).status().IgnoreError(); });
+  while (api_.num_calls("cudaEventSynchronize") == num_waits) absl::SleepFor(absl::Milliseconds(1));
+  cuda_.nccl().SetAsyncError(0, absl::InternalError("NCCL error 6 (remote error)"));
+  mean.join();
+  EXPECT_THAT(api_.TakeProblems(), Not(Contains(HasSubstr("nobody lets the stream go"))));
+  EXPECT_TRUE(IsLogged("ncclCommAbort rank 1 of 2"));
+}
+
 // Without anybody to look after it, too.
 TEST_F(GpuCliqueTest, ACliqueThatEndsWithWorkUnderWayAbortsIt) {
   auto clique = NewClique(2);
@@ -276,8 +361,8 @@ TEST_F(GpuCliqueTest, ACliqueThatEndsWithWorkUnderWayAbortsIt) {
 
 TEST_F(GpuCliqueTest, WithoutTheLibraryItSaysSo) {
   cuda_.nccl().SetMissing(absl::NotFoundError("NCCL, needed for collectives on GPUs, cannot be opened"));
-  EXPECT_TRUE(absl::IsNotFound(NewClique(2)->Open()));
-  EXPECT_TRUE(NewClique(1)->Open().ok());
+  EXPECT_TRUE(absl::IsNotFound(NewClique(2)->Connect()));
+  EXPECT_TRUE(NewClique(1)->Connect().ok());
 }
 
 }  // namespace

@@ -9,8 +9,10 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/environment.h"
 
 namespace weir {
 namespace {
@@ -18,6 +20,9 @@ namespace {
 // Memory that was never written is full of poison, too, but to fill very much of it would need as much of the
 // host's.
 constexpr size_t kMostPoisoned = size_t{16} << 20;
+
+// A test that waits so long for a stream waits for ever.
+constexpr absl::Duration kForEver = absl::Seconds(60);
 
 // CUDA's names of the numbers that tests give.
 const char* NameOf(int error) {
@@ -90,6 +95,39 @@ void RecordingCudaApi::LoseDevice(int device, int error) {
   lost_[device] = error;
   for (auto& [handle, stream] : streams_) {
     if (stream->device == device) stream->work.clear();
+  }
+  ++num_changes_;
+}
+
+CudaEventHandle RecordingCudaApi::HoldEvent(int device) {
+  absl::MutexLock lock(&mutex_);
+  void* const handle = reinterpret_cast<void*>(++num_handles_);
+  events_[handle] = std::make_shared<Event>(Event{.device = device, .recorded = 1});
+  return CudaEventHandle{device, handle};
+}
+
+void RecordingCudaApi::LetGo(CudaEventHandle handle) {
+  absl::MutexLock lock(&mutex_);
+  const std::shared_ptr<Event> event = FindEvent(handle);
+  if (!event) return;
+  event->done = event->recorded;
+  ++num_changes_;
+  if (runs_at_once_) RunAllLocked();
+}
+
+absl::Status RecordingCudaApi::AwaitOthers(const std::string& name, int device,
+                                           absl::FunctionRef<void()> go_on,
+                                           absl::FunctionRef<bool()> is_over) {
+  while (true) {
+    go_on();
+    if (is_over()) return absl::OkStatus();
+    const int64_t seen = num_changes_;
+    const auto has_changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return num_changes_ != seen; };
+    if (!RealEnvironment().Await(mutex_, absl::Condition(&has_changed), RealEnvironment().Now() + kForEver)) {
+      return Fail(name, kCudaInvalidValue, absl::StrCat(name, ": nobody lets the stream go"));
+    }
+    if (lost_[device] != 0)
+      return CudaError(name, lost_[device], NameOf(lost_[device]), "the device was lost");
   }
 }
 
@@ -348,8 +386,10 @@ absl::Status RecordingCudaApi::SynchronizeStream(CudaStreamHandle handle) {
   }
   WEIR_RETURN_IF_ERROR(Begin("cudaStreamSynchronize", handle.device, absl::StrCat(stream->number)));
   WEIR_RETURN_IF_ERROR(RefuseWhileCapturing("cudaStreamSynchronize", *stream));
-  Drain(stream, nullptr, 0);
-  return absl::OkStatus();
+  return AwaitOthers(
+      "cudaStreamSynchronize", handle.device,
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { Drain(stream, nullptr, 0); },
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stream->work.empty(); });
 }
 
 absl::StatusOr<CudaEventHandle> RecordingCudaApi::CreateEvent(int device) {
@@ -420,8 +460,11 @@ absl::Status RecordingCudaApi::SynchronizeEvent(CudaEventHandle handle) {
   const std::shared_ptr<Event> event = FindEvent(handle);
   if (!event) return Fail("cudaEventSynchronize", kCudaInvalidValue, "cudaEventSynchronize: no such event");
   WEIR_RETURN_IF_ERROR(Begin("cudaEventSynchronize", handle.device, ""));
-  AwaitEvent(*event, event->recorded);
-  return absl::OkStatus();
+  const int64_t generation = event->recorded;
+  return AwaitOthers(
+      "cudaEventSynchronize", handle.device,
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { AwaitEvent(*event, generation); },
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return event->done >= generation; });
 }
 
 absl::Status RecordingCudaApi::Copy(CudaCopy kind, void* to, const void* from, size_t num_bytes,

@@ -6,7 +6,9 @@
 // them, in each
 //   stream's order, and after what the stream waits for. Until then the destination of a copy is full of
 //   kPoison.
-// * Errors come when the test wants them, and a device can be lost for good.
+// * Errors come when the test wants them, and a device can be lost for good. Who waits for work that waits
+// for
+//   a lost device stands still until somebody lets it go.
 // * What is captured does not happen. A launch of the graph enqueues the same work once more, with the same
 //   arguments; what a capture must not have is a problem.
 // * What was not given back, host memory that is not pinned, and waits for events that nobody recorded are
@@ -29,6 +31,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/cuda/cuda_api.h"
 
@@ -66,6 +69,10 @@ class RecordingCudaApi final : public CudaApi {
   void FailCall(const std::string& name, int error, int nth = 1);
   // Every call on the device gives this error from now on, and what it had to do is never done.
   void LoseDevice(int device, int error);
+  // An event that counts as recorded, and is done when it is let go. The caller destroys it.
+  CudaEventHandle HoldEvent(int device);
+  // What has been recorded of the event counts as done: who waits for it goes on.
+  void LetGo(CudaEventHandle event);
   // Everything happens at once.
   void set_runs_at_once(bool runs_at_once);
 
@@ -176,6 +183,9 @@ class RecordingCudaApi final : public CudaApi {
   int RunAllLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drain(Stream* stream, const Event* until, int64_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AwaitEvent(const Event& event, int64_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls `go_on` until `is_over`, again whenever an event was let go or the device was lost.
+  absl::Status AwaitOthers(const std::string& name, int device, absl::FunctionRef<void()> go_on,
+                           absl::FunctionRef<bool()> is_over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes memory of the host of every block of the device, or takes it away again.
   void Open(int device, bool is_open) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Unmap(std::map<uintptr_t, Block>::iterator block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -196,6 +206,7 @@ class RecordingCudaApi final : public CudaApi {
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
   std::vector<Launched> launches_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> problems_ ABSL_GUARDED_BY(mutex_);
+  int64_t num_changes_ ABSL_GUARDED_BY(mutex_) = 0;  // events let go, devices lost
   uintptr_t num_handles_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_streams_ ABSL_GUARDED_BY(mutex_) = 0;
 };

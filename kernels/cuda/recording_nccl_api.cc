@@ -82,6 +82,11 @@ void RecordingNcclApi::SetAsyncError(int device, absl::Status error) {
   async_errors_[device] = std::move(error);
 }
 
+void RecordingNcclApi::BreakLinks() {
+  absl::MutexLock lock(&mutex_);
+  are_links_broken_ = true;
+}
+
 std::vector<std::string> RecordingNcclApi::log() const {
   absl::MutexLock lock(&mutex_);
   return log_;
@@ -141,8 +146,23 @@ absl::Status RecordingNcclApi::End(const std::string& name, const NcclRank& rank
   return Begin(name, absl::StrCat(name, " rank ", found->second.number, " of ", found->second.clique->size));
 }
 absl::Status RecordingNcclApi::Destroy(const NcclRank& rank) { return End("ncclCommDestroy", rank); }
-// Written down only: a stream that waits for a lost device stays where it is.
-absl::Status RecordingNcclApi::Abort(const NcclRank& rank) { return End("ncclCommAbort", rank); }
+
+absl::Status RecordingNcclApi::Abort(const NcclRank& rank) {
+  WEIR_RETURN_IF_ERROR(End("ncclCommAbort", rank));
+  std::vector<CudaEventHandle> awaited;
+  {
+    absl::MutexLock lock(&mutex_);
+    const std::shared_ptr<Clique> clique = ranks_.at(rank.handle).clique;
+    for (auto& [number, collective] : enqueued_) {
+      if (collective.clique != clique) continue;
+      collective.is_aborted = true;
+      awaited.insert(awaited.end(), collective.awaited.begin(), collective.awaited.end());
+    }
+  }
+  // Without the lock, which kernels take under that of the API.
+  for (const CudaEventHandle& event : awaited) api_.LetGo(event);
+  return absl::OkStatus();
+}
 
 absl::Status RecordingNcclApi::AsyncError(const NcclRank& rank) {
   absl::MutexLock lock(&mutex_);
@@ -208,6 +228,7 @@ absl::Status RecordingNcclApi::Ask(const NcclRank& rank, Asked asked) {
     problems_.push_back(absl::StrCat(name, " is in no group"));
     return absl::InternalError(problems_.back());
   }
+  asked.clique = found->second.clique;
   clique.asked[found->second.number].push_back(std::move(asked));
   return absl::OkStatus();
 }
@@ -221,7 +242,7 @@ absl::Status RecordingNcclApi::AllReduce(const NcclRank& rank, const void* input
                      .num_bytes = count * DTypeSize(dtype),
                      .dtype = dtype,
                      .reduction = reduction};
-  return Ask(rank, {kind, input, output, stream});
+  return Ask(rank, {nullptr, kind, input, output, stream});
 }
 
 absl::Status RecordingNcclApi::AllGather(const NcclRank& rank, const void* input, void* output,
@@ -230,7 +251,7 @@ absl::Status RecordingNcclApi::AllGather(const NcclRank& rank, const void* input
                      .text = absl::StrCat("ncclAllGather ", num_bytes, " bytes"),
                      .num_bytes = num_bytes,
                      .gathers = true};
-  return Ask(rank, {kind, input, output, stream});
+  return Ask(rank, {nullptr, kind, input, output, stream});
 }
 
 absl::Status RecordingNcclApi::Broadcast(const NcclRank& rank, const void* input, void* output,
@@ -239,16 +260,27 @@ absl::Status RecordingNcclApi::Broadcast(const NcclRank& rank, const void* input
                      .text = absl::StrCat("ncclBroadcast ", num_bytes, " bytes from rank ", root),
                      .num_bytes = num_bytes,
                      .root = root};
-  return Ask(rank, {kind, input, output, stream});
+  return Ask(rank, {nullptr, kind, input, output, stream});
+}
+
+void RecordingNcclApi::NoteAwaited(int64_t number, CudaEventHandle event) {
+  absl::MutexLock lock(&mutex_);
+  events_.push_back(event);
+  // It is gone when an abort has let all streams through.
+  if (const auto found = enqueued_.find(number); found != enqueued_.end()) {
+    found->second.awaited.push_back(event);
+  }
 }
 
 // Each stream hands over its input, waits until all have done so, and gets its output.
 absl::Status RecordingNcclApi::EnqueueAll(std::vector<Asked> all) {
   int64_t number = 0;
+  bool are_links_broken = false;
   {
     absl::MutexLock lock(&mutex_);
     number = ++num_enqueued_;
-    enqueued_[number] = {all[0].kind, std::vector<std::vector<std::byte>>(all.size())};
+    are_links_broken = are_links_broken_;
+    enqueued_[number] = {all[0].kind, std::vector<std::vector<std::byte>>(all.size()), all[0].clique};
     for (const Asked& asked : all) {
       if (asked.kind.text == all[0].kind.text) continue;
       problems_.push_back(absl::StrCat("ranks differ: ", all[0].kind.text, " and ", asked.kind.text));
@@ -264,11 +296,12 @@ absl::Status RecordingNcclApi::EnqueueAll(std::vector<Asked> all) {
         api_.Launch({all[i].kind.name, &take_input_}, CudaGrid(), {&argument, 1}, all[i].stream));
     WEIR_ASSIGN_OR_RETURN(const CudaEventHandle event, api_.CreateEvent(all[i].stream.device));
     came.push_back(event);
-    {
-      absl::MutexLock lock(&mutex_);
-      events_.push_back(event);
-    }
+    NoteAwaited(number, event);
     WEIR_RETURN_IF_ERROR(api_.RecordEvent(event, all[i].stream));
+  }
+  if (are_links_broken) {
+    came.push_back(api_.HoldEvent(all[0].stream.device));
+    NoteAwaited(number, came.back());
   }
   for (size_t i = 0; i < all.size(); ++i) {
     for (const CudaEventHandle& event : came) {
@@ -311,6 +344,12 @@ std::vector<std::byte> RecordingNcclApi::Reduced(const Enqueued& collective) {
   return sum;
 }
 
+// Numbers that a test sees: no NaN, which would be equal to nothing.
+void RecordingNcclApi::GiveGarbage(const Enqueued& collective, void* output) const {
+  const size_t num_pieces = collective.kind.gathers ? collective.inputs.size() : 1;
+  std::memset(output, kGarbage, num_pieces * collective.kind.num_bytes);
+}
+
 void RecordingNcclApi::GiveOutput(const Part& part) {
   absl::MutexLock lock(&mutex_);
   Enqueued& collective = enqueued_.at(part.number);
@@ -318,7 +357,9 @@ void RecordingNcclApi::GiveOutput(const Part& part) {
   const auto give = [&to](const std::vector<std::byte>& bytes) {
     to = std::copy(bytes.begin(), bytes.end(), to);
   };
-  if (collective.kind.root >= 0) {
+  if (collective.is_aborted) {
+    GiveGarbage(collective, to);
+  } else if (collective.kind.root >= 0) {
     give(collective.inputs.at(collective.kind.root));
   } else if (collective.kind.gathers) {
     for (const std::vector<std::byte>& input : collective.inputs) give(input);

@@ -7,6 +7,8 @@
 //   in one group, or that differ. So is a rank that was ended twice, or never. The destructor aborts on
 //   problems unless the test has taken them (TakeProblems).
 // * Errors come when the test wants them. A group with a call that failed enqueues nothing.
+// * An abort lets streams go on behind what has not ended of the rank's communicator; its outputs are
+// garbage.
 //
 // The API must outlive this, and this the work. Thread safety: as NcclApi; what the test says and sees, from
 // any thread.
@@ -28,6 +30,9 @@ namespace weir {
 
 class RecordingNcclApi final : public NcclApi {
  public:
+  // Each byte of what an aborted collective gives: floats of 3.4e15.
+  static constexpr uint8_t kGarbage = 0x59;
+
   explicit RecordingNcclApi(RecordingCudaApi& api);
   ~RecordingNcclApi() override;
 
@@ -38,6 +43,9 @@ class RecordingNcclApi final : public NcclApi {
   void FailCall(const std::string& name, int nth = 1);
   // AsyncError of ranks on that device gives an error from now on.
   void SetAsyncError(int device, absl::Status error);
+
+  // What is enqueued from now on ends with an abort only.
+  void BreakLinks();
 
   // --- what the test sees ---
   // One line a call, as "ncclAllReduce 12 float sum, rank 0 of 2".
@@ -77,6 +85,7 @@ class RecordingNcclApi final : public NcclApi {
     bool is_ended = false;
   };
   struct Asked {
+    std::shared_ptr<Clique> clique;
     Kind kind;
     const void* input = nullptr;
     void* output = nullptr;
@@ -91,7 +100,10 @@ class RecordingNcclApi final : public NcclApi {
   struct Enqueued {
     Kind kind;
     std::vector<std::vector<std::byte>> inputs;  // by rank, as far as their streams have come
-    size_t num_given = 0;                        // outputs
+    std::shared_ptr<Clique> clique;
+    std::vector<CudaEventHandle> awaited;  // by each stream
+    bool is_aborted = false;
+    size_t num_given = 0;  // outputs
   };
   // The argument of both kernels; the pointers are for RecordingCudaApi, which looks for them.
   struct Part {
@@ -105,6 +117,9 @@ class RecordingNcclApi final : public NcclApi {
   absl::Status Ask(const NcclRank& rank, Asked asked);
   absl::Status EnqueueAll(std::vector<Asked> all);
   absl::Status End(const std::string& name, const NcclRank& rank);
+  // What all streams wait for before they get their outputs.
+  void NoteAwaited(int64_t number, CudaEventHandle event);
+  void GiveGarbage(const Enqueued& collective, void* output) const;
   void TakeInput(const Part& part);
   void GiveOutput(const Part& part);
   static std::vector<std::byte> Reduced(const Enqueued& collective);
@@ -118,6 +133,7 @@ class RecordingNcclApi final : public NcclApi {
   std::map<int, absl::Status> async_errors_ ABSL_GUARDED_BY(mutex_);  // by device
   std::map<void*, Rank> ranks_ ABSL_GUARDED_BY(mutex_);
   bool is_in_group_ ABSL_GUARDED_BY(mutex_) = false;
+  bool are_links_broken_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status group_ ABSL_GUARDED_BY(mutex_);  // the first error of the one that is open
   std::map<int64_t, Enqueued> enqueued_ ABSL_GUARDED_BY(mutex_);
   int64_t num_enqueued_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -5,6 +5,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "kernels/lost_device.h"
 
 namespace weir {
 namespace {
@@ -71,6 +72,8 @@ absl::Status TerminatedError(absl::string_view message) {
 absl::Status CausedBySigterm(absl::Status error) { return WithExitCode(std::move(error), kExitTerminated); }
 
 bool IsRecoverable(const absl::Status& status) {
+  // It is this process's own, and stays lost: a new session would have the same error.
+  if (IsOfLostDevice(status)) return false;
   return status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kAborted;
 }
 
