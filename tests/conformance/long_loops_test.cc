@@ -245,12 +245,12 @@ TEST_F(LongLoopsTest, RandomNumbers) {
   AttrMap poisson = seeded;
   poisson["dtype"] = D::kInt64;
   // The few samples of the second rate take all of the time.
-  std::vector<float> rates(10'000, 1.0f);
-  rates[5000] = 1e38f;
+  std::vector<float> rates(1'000, 1.0f);
+  rates[500] = 1e38f;
   ExpectEnds(
       {"RandomPoissonV2", {Tensor::Vector<int32_t>({200'000}), Tensor::Vector<float>({1e38f})}, poisson});
   ExpectEnds({"RandomPoissonV2",
-              {Tensor::Vector<int32_t>({50'000}), Tensor::FromSpan<float>({10'000}, rates)},
+              {Tensor::Vector<int32_t>({50'000}), Tensor::FromSpan<float>({1'000}, rates)},
               poisson});
   ExpectEnds(
       {"RandomGamma", {Tensor::Vector<int32_t>({100'000'000}), Tensor::Vector<float>({0.5f})}, seeded});

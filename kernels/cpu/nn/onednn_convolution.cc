@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
 
@@ -51,6 +52,16 @@ dnnl::primitive_attr OwnScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
+}
+
+// oneDNN's reference takes minutes where windows are large on a CPU without AVX-512, and cannot be stopped:
+// plain_convolution.h can.
+template <typename Description>
+const Description& NoReference(const Description& description) {
+  if (absl::StartsWith(description.impl_info_str(), "ref")) {
+    throw dnnl::error(dnnl_unimplemented, "oneDNN has no code of its own for this convolution");
+  }
+  return description;
 }
 
 const char* Offset(const void* data, int64_t bytes) { return static_cast<const char*>(data) + bytes; }
@@ -107,7 +118,7 @@ OneDnnConvolution::Form OneDnnConvolution::MakeForm(const ConvGeometry& geometry
   Form form;
   form.geometry = geometry;
   if (is_forward) {
-    form.primitive = dnnl::convolution_forward(forward);
+    form.primitive = dnnl::convolution_forward(NoReference(forward));
     form.first = {d.outer_input, forward.src_desc()};
     form.second = {d.outer_filter, forward.weights_desc()};
     form.result = {d.outer_output, forward.dst_desc()};
@@ -117,7 +128,7 @@ OneDnnConvolution::Form OneDnnConvolution::MakeForm(const ConvGeometry& geometry
         dnnl::convolution_backward_data::desc(algorithm::convolution_direct, d.input, d.filter, d.output,
                                               d.strides, d.dilations, d.padding_before, d.padding_after),
         attributes, HostEngine(), forward);
-    form.primitive = dnnl::convolution_backward_data(backward);
+    form.primitive = dnnl::convolution_backward_data(NoReference(backward));
     form.first = {d.outer_output, backward.diff_dst_desc()};
     form.second = {d.outer_filter, backward.weights_desc()};
     form.result = {d.outer_input, backward.diff_src_desc()};
@@ -127,7 +138,7 @@ OneDnnConvolution::Form OneDnnConvolution::MakeForm(const ConvGeometry& geometry
         dnnl::convolution_backward_weights::desc(algorithm::convolution_direct, d.input, d.filter, d.output,
                                                  d.strides, d.dilations, d.padding_before, d.padding_after),
         attributes, HostEngine(), forward);
-    form.primitive = dnnl::convolution_backward_weights(backward);
+    form.primitive = dnnl::convolution_backward_weights(NoReference(backward));
     form.first = {d.outer_input, backward.src_desc()};
     form.second = {d.outer_output, backward.diff_dst_desc()};
     form.result = {d.outer_filter, backward.diff_weights_desc()};
