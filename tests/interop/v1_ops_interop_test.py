@@ -296,7 +296,8 @@ def test_iterators_for_several_devices(server):
     for arguments in ((2, lambda: tf.data.Dataset.range(7), [None] * 5), (3, lambda: tf.data.Dataset.range(3).map(lambda v: (v, v * 2)), [None] * 2),
                       (1, lambda: tf.data.Dataset.range(3), [0] * 4), (2, lambda: tf.data.Dataset.range(8), [0, 1, 1, 0, None], 4),
                       (2, failing, [0, 1, 0, 1])):
-        assert outcomes("", *arguments) == outcomes(server.target(), *arguments), arguments
+        theirs, ours = outcomes("", *arguments), outcomes(server.target(), *arguments)
+        assert theirs == ours, (arguments, theirs, ours)
 
 
 def drained(target, build):
