@@ -57,7 +57,8 @@ constexpr Command kCommands[] = {
     {"launch", weir::RunLaunch},
     {"ops", weir::RunOps},
     {"predict", [](const std::vector<std::string>& args) { return weir::RunPredict(args); }},
-    {"serve", weir::RunServe, /*prints_result=*/false},
+    {"serve", [](const std::vector<std::string>& args) { return weir::RunServe(args); },
+     /*prints_result=*/false},
     {"version", PrintVersion},
 };
 

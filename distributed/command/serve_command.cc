@@ -32,9 +32,14 @@ struct ServeFlags {
   std::string token_file;
   std::string allowed_dirs;
   bool ends_with_stdin = false;
-  double lease_seconds = 10;
-  double termination_grace_seconds = absl::ToDoubleSeconds(ServerOptions().termination_grace);
+  double lease_seconds;
+  double termination_grace_seconds;
   ServerOptions server;
+
+  explicit ServeFlags(const ServerOptions& options)
+      : lease_seconds(absl::ToDoubleSeconds(options.lease)),
+        termination_grace_seconds(absl::ToDoubleSeconds(options.termination_grace)),
+        server(options) {}
 };
 
 void Declare(ServeFlags* values, FlagParser* flags) {
@@ -257,8 +262,8 @@ class StopWaiter {
 
 }  // namespace
 
-absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
-  ServeFlags values;
+absl::StatusOr<int> RunServe(const std::vector<std::string>& args, const ServerOptions& options) {
+  ServeFlags values(options);
   FlagParser flags(
       "weir serve", "--cluster_spec=SPEC --job_name=JOB --task_index=N [flags]",
       "Serves one task of a cluster: its devices run what sessions of other tasks ask for.\n"
