@@ -42,14 +42,12 @@ absl::StatusCode CodeOf(int error) {
       return absl::StatusCode::kFailedPrecondition;
     case EROFS:
       return absl::StatusCode::kPermissionDenied;
-    case EIO:
-      return absl::StatusCode::kDataLoss;
     default:
       return absl::ErrnoToStatusCode(error);
   }
 }
 
-// Whether it says that a peer was lost, or that somebody gave up: sessions recover from the first.
+// Whether the code says that a peer was lost, or that somebody gave up: sessions recover from the first.
 bool IsOfAPeer(absl::StatusCode code) {
   return code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kAborted ||
          code == absl::StatusCode::kCancelled || code == absl::StatusCode::kDeadlineExceeded;
@@ -59,8 +57,9 @@ absl::Status SystemError(absl::string_view attempt, absl::string_view path) {
   const int error = errno;
   const absl::StatusCode code = CodeOf(error);
   const std::string message = absl::StrCat("cannot ", attempt, " ", path, ": ", std::strerror(error));
-  if (!IsOfAPeer(code)) return absl::Status(code, message);
-  // A stale handle of a network's file system: a new session would not mend it, but a new start may
+  // EIO says that the disk fails, and not that what lies there is damaged: nobody shall go on without it.
+  if (error != EIO && !IsOfAPeer(code)) return absl::Status(code, message);
+  // Also a stale handle of a network's file system: a new session would not mend it, but a new start may
   // (kExitRetryable of session/monitored/exit_code.h).
   absl::Status passing = absl::InternalError(message);
   passing.SetPayload("exit code", absl::Cord("160"));

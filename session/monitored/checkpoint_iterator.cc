@@ -30,6 +30,18 @@ absl::StatusOr<std::optional<std::string>> CheckpointIterator::Newest() {
                              ", which is not there");
     return std::optional<std::string>();
   }
+  if (state->newest != last_) {
+    WEIR_ASSIGN_OR_RETURN(const CheckpointManifest manifest, ReadManifest(directory_, files));
+    const absl::Status own = CheckNotReplaced(state->newest, manifest, files);
+    if (absl::IsDataLoss(own)) {
+      why_none_ = absl::StrCat("its newest one, ", state->newest, ", is left out: ", own.message());
+      if (std::exchange(left_out_, state->newest) != state->newest) {
+        PrintNotice(absl::StrCat(state->newest, " is left out: ", own.message()));
+      }
+      return std::optional<std::string>();
+    }
+    WEIR_RETURN_IF_ERROR(own);
+  }
   return std::optional<std::string>(std::move(state->newest));
 }
 

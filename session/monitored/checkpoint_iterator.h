@@ -2,7 +2,8 @@
 // an evaluator follows.
 //
 // Next gives the newest checkpoint, each once; those that came and went in the meantime are not seen. The
-// folder, and its file `checkpoint`, need not be there yet.
+// folder, and its file `checkpoint`, need not be there yet. One that a chief whose life was over has written
+// over is named on stderr and left out (CheckNotReplaced of checkpoint_manifest.h).
 //
 // Thread safety: Next on one thread at a time; RequestStop from any.
 #pragma once
@@ -56,7 +57,7 @@ class CheckpointIterator {
 
   const std::string directory_;
   const CheckpointIteratorOptions options_;
-  std::string last_;
+  std::string last_, left_out_;
   absl::Time last_time_ = absl::InfinitePast();
   std::string why_none_;
   bool has_said_so_ = false;

@@ -14,6 +14,7 @@
 #include "kernels/formats/file_system.h"
 #include "kernels/formats/forwarding_file_system.h"
 #include "session/monitored/checkpoint_claim.h"
+#include "session/monitored/checkpoint_iterator.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/saver.h"
 #include "session/monitored/test_program.h"
@@ -220,6 +221,10 @@ TEST_F(CheckpointManifestTest, ACheckpointThatAZombieReplacesIsDamaged) {
                                   manifest.Encode(directory))
                   .ok());
   EXPECT_EQ(Chief(directory, 3).Restore().value(), m + "-3");
+  // Who evaluates would take the one's values for the other's.
+  const absl::Status none = CheckpointIterator(directory, {.timeout = absl::ZeroDuration()}).Next().status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Message(none), HasSubstr("m-5, is left out: it was replaced"));
   // Nor when that chief has noted what there is, and has died.
   ASSERT_TRUE(Chief(directory, 3).Take().ok());
   EXPECT_EQ(Chief(directory, 4).Restore().value(), m + "-3");
