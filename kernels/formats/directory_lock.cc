@@ -8,12 +8,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
@@ -41,6 +44,27 @@ std::string HolderIn(int fd) {
     if (absl::ascii_isprint(static_cast<unsigned char>(text[i]))) holder += text[i];
   }
   return holder.empty() ? "another process" : holder;
+}
+
+// Whether it is a process of this machine that somebody has stopped (SIGSTOP, Ctrl-Z): it goes on some day,
+// and does not end before. The third word of /proc/<pid>/stat is the state, "T"; proc_pid_stat(5).
+bool IsStopped(absl::string_view holder) {
+  const absl::string_view pid = holder.substr(0, holder.find(" on "));
+  const std::string self = ThisProcess();
+  if (holder.substr(pid.size()) != self.substr(self.find(" on "))) return false;
+  std::string stat;
+  std::getline(std::ifstream(absl::StrCat("/proc/", absl::StripPrefix(pid, "process "), "/stat")), stat);
+  const size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat.compare(name_end + 2, 2, "T ") == 0;
+}
+
+absl::Status HeldBy(const std::string& holder, const std::string& directory) {
+  const std::string message = absl::StrCat(directory, " is being written by ", holder);
+  if (!IsStopped(holder)) {
+    return absl::FailedPreconditionError(absl::StrCat(message, ": two jobs need a folder each"));
+  }
+  return absl::UnavailableError(
+      absl::StrCat(message, ", which was stopped: kill -CONT lets it go on, kill -KILL ends it"));
 }
 
 constexpr absl::Duration kPause = absl::Milliseconds(100);
@@ -96,10 +120,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(const std:
   WEIR_ASSIGN_OR_RETURN(const int fd, Open(JoinPath(directory, ".lock")));
   std::unique_ptr<DirectoryLock> lock(new DirectoryLock(fd));
   if (const int error = Lock(fd, directory, max_wait); error != 0) {
-    if (error == EWOULDBLOCK) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(directory, " is being written by ", HolderIn(fd), ": two jobs need a folder each"));
-    }
+    if (error == EWOULDBLOCK) return HeldBy(HolderIn(fd), directory);
     PrintNotice(absl::StrCat(directory, " cannot be locked (", std::strerror(error),
                              "): another job that writes there goes unnoticed"));
     return lock;

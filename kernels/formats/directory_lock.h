@@ -21,9 +21,10 @@ namespace weir {
 class DirectoryLock {
  public:
   // Waits for a holder as long as it may, and says so on stderr. FailedPrecondition, naming the folder and
-  // the holder, when it still has it; PermissionDenied, naming its owner and mode, for a file ".lock" that
-  // may not be opened; FailedPrecondition for a symbolic link in its place; else errors of the disk. The
-  // folder must exist.
+  // the holder, when it still has it; Unavailable when the holder is a process of this machine that was
+  // stopped, so that whoever starts this program tries again; PermissionDenied, naming its owner and mode,
+  // for a file ".lock" that may not be opened; FailedPrecondition for a symbolic link in its place; else
+  // errors of the disk. The folder must exist.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(
       const std::string& directory, absl::Duration max_wait = absl::ZeroDuration());
   ~DirectoryLock();

@@ -3,6 +3,7 @@
 #include <linux/capability.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -81,6 +82,27 @@ TEST_F(DirectoryLockTest, WaitsForItsHolderAndSaysSo) {
     EXPECT_THAT(said, AllOf(HasSubstr(directory_), HasSubstr(absl::StrCat("process ", getpid(), " on ")),
                             HasSubstr("1m")));
   }
+}
+
+// A predecessor of a chief may be stopped, and then be killed.
+TEST_F(DirectoryLockTest, AHolderThatWasStoppedIsNoMistakeForGood) {
+  const pid_t holder = fork();
+  if (holder == 0) {
+    const auto lock = DirectoryLock::Acquire(directory_);
+    raise(SIGSTOP);
+    _exit(lock.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(holder, &status, WUNTRACED), holder);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  const absl::Status refused = DirectoryLock::Acquire(directory_).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr(directory_), HasSubstr(absl::StrCat("process ", holder, " on ")),
+                    HasSubstr("was stopped")));
+  kill(holder, SIGKILL);
+  waitpid(holder, &status, 0);
+  EXPECT_TRUE(DirectoryLock::Acquire(directory_).ok());
 }
 
 TEST_F(DirectoryLockTest, AFileOfAnotherUserIsLockedWhereItMayBeRead) {
