@@ -6,13 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "distributed/collectives/collective_signature.h"
 #include "distributed/collectives/meetings.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cuda/gpu_clique.h"
+#include "kernels/cuda/host_copy.h"
 #include "kernels/notice.h"
 
 namespace weir {
@@ -40,29 +39,6 @@ Meetings::Done Into(Communicator::Done done) {
     done(result.ok() ? absl::StatusOr<Tensor>(std::move(result->tensor)) : result.status());
   };
 }
-
-// Calls `then` when every part has ended, with the first error.
-class AllParts {
- public:
-  AllParts(int count, std::function<void(absl::Status)> then) : left_(count), then_(std::move(then)) {}
-
-  void End(const absl::Status& status) {
-    absl::Status first;
-    {
-      absl::MutexLock lock(&mutex_);
-      status_.Update(status);
-      if (--left_ > 0) return;
-      first = status_;
-    }
-    then_(first);
-  }
-
- private:
-  absl::Mutex mutex_;
-  int left_ ABSL_GUARDED_BY(mutex_);
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  const std::function<void(absl::Status)> then_;
-};
 
 // What the ranks share.
 class Group {
@@ -93,9 +69,8 @@ class Group {
     const auto came_back = std::make_shared<AllParts>(size, [results, tell](const absl::Status& status) {
       tell(status.ok() ? AsRows(std::move(*results)) : status);
     });
-    // A copy may end before CopyOut has given its tensor: that is a part, too.
     const auto are_there = std::make_shared<AllParts>(
-        2 * size,
+        size,
         [this, there, host, results, came_back, begin = std::move(begin), tell](const absl::Status& status) {
           if (!status.ok()) return tell(status);
           for (int i = 0; i < clique.size(); ++i) {
@@ -111,18 +86,11 @@ class Group {
  private:
   void CopyOut(int i, const Tensor& tensor, const std::shared_ptr<Tensors>& host,
                const std::shared_ptr<AllParts>& are_there) {
-    const auto end = [are_there](const absl::Status& status) { are_there->End(status); };
-    if (!tensor.is_valid()) {
-      end(absl::OkStatus());
-      return end(absl::OkStatus());
-    }
-    absl::StatusOr<Tensor> copy = clique.device(i).CopyOut(tensor, end);
-    if (!copy.ok()) {
-      end(copy.status());  // the copy has not begun, and does not end
-    } else {
-      (*host)[i] = *std::move(copy);
-    }
-    end(absl::OkStatus());
+    if (!tensor.is_valid()) return are_there->End(absl::OkStatus());
+    CopyToHost(clique.device(i), tensor, [i, host, are_there](absl::StatusOr<Tensor> copy) {
+      if (copy.ok()) (*host)[i] = *copy;
+      are_there->End(copy.status());
+    });
   }
 
   Communicator::Done TakeBack(int i, const std::shared_ptr<Tensors>& results,

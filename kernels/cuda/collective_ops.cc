@@ -1,16 +1,17 @@
 // CollectiveReduce and CollectiveGather of floating-point numbers: on the GPU's memory where the group is all
 // GPUs of this process (gpu_links.h), else on the host's, with copies there and back.
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/status/statusor.h"
 #include "graph/types/status_macros.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/gpu_links.h"
+#include "kernels/cuda/host_copy.h"
 #include "kernels/recorder.h"
 
 namespace weir::cuda {
@@ -18,46 +19,15 @@ namespace {
 
 using Done = AsyncKernel::Done;
 
-// Ends when a copy has ended and the call that began it has returned, whichever is later: a copy may be over
-// before its tensor is there.
-class CopyAndReturn {
- public:
-  explicit CopyAndReturn(Done done) : done_(std::move(done)) {}
-
-  void End(const absl::Status& status) {
-    absl::Status last;
-    {
-      absl::MutexLock lock(&mutex_);
-      status_.Update(status);
-      if (--left_ > 0) return;
-      last = status_;
+// The step's error, if its checks have found something wrong when the copy has ended.
+void CopyToHostOf(const PendingWork* step, CudaDevice& device, const Tensor& tensor,
+                  std::function<void(absl::StatusOr<Tensor>)> done) {
+  CopyToHost(device, tensor, [&device, step, done = std::move(done)](absl::StatusOr<Tensor> copy) {
+    if (copy.ok() && step != nullptr) {
+      if (absl::Status error = device.ErrorOf(*step); !error.ok()) copy = std::move(error);
     }
-    done_(last);
-  }
-
- private:
-  absl::Mutex mutex_;
-  int left_ ABSL_GUARDED_BY(mutex_) = 2;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  const Done done_;
-};
-
-// Copies the tensor to the host. The step's error, if its checks have found something wrong by then. Keeps
-// `copy`, where the tensor is when `done` is called.
-void CopyToHost(CudaDevice& device, const PendingWork* step, const Tensor& tensor,
-                const std::shared_ptr<Tensor>& copy, Done done) {
-  const auto parts = std::make_shared<CopyAndReturn>(
-      [&device, step, copy, done = std::move(done)](const absl::Status& status) {
-        done(status.ok() && step != nullptr ? device.ErrorOf(*step) : status);
-      });
-  absl::StatusOr<Tensor> begun =
-      device.CopyOut(tensor, [parts](const absl::Status& status) { parts->End(status); });
-  if (!begun.ok()) {
-    parts->End(begun.status());  // the copy will not end
-  } else {
-    *copy = *std::move(begun);
-  }
-  parts->End(absl::OkStatus());
+    done(std::move(copy));
+  });
 }
 
 // A kernel of the host with one input and one output, in the place of one of the device.
@@ -124,20 +94,20 @@ class GpuCollective : public AsyncKernel, public NotRecorded {
     const auto* const begin = static_cast<const char*>(input.buffer()->data());
     const Tensor first(input.dtype(), Shape({1}), input.buffer(),
                        static_cast<const char*>(input.data()) - begin);
-    CopyToHost(device_, context.pending(), first, std::make_shared<Tensor>(), std::move(then));
+    CopyToHostOf(context.pending(), device_, first,
+                 [then = std::move(then)](const absl::StatusOr<Tensor>& copy) { then(copy.status()); });
   }
 
   void ComputeOnHost(KernelContext& context, Done done) const {
-    const auto copy = std::make_shared<Tensor>();
-    CopyToHost(device_, context.pending(), context.input(0), copy,
-               [this, copy, &context, done = std::move(done)](const absl::Status& status) {
-                 if (!status.ok()) return done(status);
-                 const auto run = std::make_shared<RunOnHost>(context, std::move(*copy));
-                 of_host_->AsAsync()->ComputeAsync(
-                     run->context, [this, run, &context, done](const absl::Status& ended) {
-                       done(ended.ok() ? TakeBack(run->slots[1], context) : ended);
-                     });
-               });
+    CopyToHostOf(context.pending(), device_, context.input(0),
+                 [this, &context, done = std::move(done)](absl::StatusOr<Tensor> copy) {
+                   if (!copy.ok()) return done(copy.status());
+                   const auto run = std::make_shared<RunOnHost>(context, *std::move(copy));
+                   of_host_->AsAsync()->ComputeAsync(
+                       run->context, [this, run, &context, done](const absl::Status& ended) {
+                         done(ended.ok() ? TakeBack(run->slots[1], context) : ended);
+                       });
+                 });
   }
 
   absl::Status TakeBack(const Tensor& result, KernelContext& context) const {

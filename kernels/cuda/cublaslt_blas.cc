@@ -45,7 +45,7 @@ struct CublasLt {
   }
 };
 
-const CudaLibrary& TheLibrary() { return CudaLibraryList()[0]; }
+const CudaLibrary& TheLibrary() { return CudaLibraryList()[kCublasLt]; }
 
 template <typename F>
 absl::Status Find(CudaLibraries& libraries, const char* name, F* function) {

@@ -65,7 +65,7 @@ class CublasLtBlasTest : public ::testing::Test {
  protected:
   // Null where the library is missing, which is said.
   bool IsThere() {
-    const absl::StatusOr<int> version = libraries_.Open(CudaLibraryList()[0]);
+    const absl::StatusOr<int> version = libraries_.Open(CudaLibraryList()[kCublasLt]);
     if (!version.ok()) std::printf("%s\n", version.status().ToString().c_str());
     return version.ok() && IsBuiltWithCuda();
   }
@@ -107,7 +107,8 @@ TEST_F(CublasLtBlasTest, WithoutADriverAProductSaysWhatFailed) {
 
 TEST_F(CublasLtBlasTest, WithoutTheLibraryAProductSaysSo) {
   CudaLibraries nowhere({"/nowhere"});
-  if (IsBuiltWithCuda() && nowhere.Open(CudaLibraryList()[0]).ok()) GTEST_SKIP() << "the system has it";
+  if (IsBuiltWithCuda() && nowhere.Open(CudaLibraryList()[kCublasLt]).ok())
+    GTEST_SKIP() << "the system has it";
   const auto blas = MakeCublasLtBlas(api_, nowhere);
   const absl::Status status = blas->Check({.m = 1, .n = 1, .k = 1});
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

@@ -28,8 +28,8 @@ struct CudaLibrary {
   const char* wanted_for;
 };
 
-inline constexpr int kNumCudaLibraries = 4;
-// cuBLASLt, cuDNN, NCCL, NVRTC.
+// Places in CudaLibraryList().
+enum : int { kCublasLt, kCudnn, kNccl, kNvrtc, kNumCudaLibraries };
 const CudaLibrary (&CudaLibraryList())[kNumCudaLibraries];
 
 // "13.0.2" of 130002.

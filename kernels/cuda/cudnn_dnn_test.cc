@@ -178,7 +178,7 @@ class CudnnDnnTest : public ::testing::Test {
     return !absl::IsNotFound(status.status());
   }
   bool MakesPlans() {
-    const absl::StatusOr<int> version = libraries_.Open(CudaLibraryList()[1]);
+    const absl::StatusOr<int> version = libraries_.Open(CudaLibraryList()[kCudnn]);
     return IsThere() && version.ok() && *version >= 91100;
   }
 
@@ -280,7 +280,7 @@ TEST_F(CudnnDnnTest, WithoutADriverAConvolutionSaysWhatFailed) {
 
 TEST_F(CudnnDnnTest, WithoutTheLibraryAConvolutionSaysSo) {
   CudaLibraries nowhere({"/nowhere"});
-  if (nowhere.Open(CudaLibraryList()[1]).ok()) GTEST_SKIP() << "the system has it";
+  if (nowhere.Open(CudaLibraryList()[kCudnn]).ok()) GTEST_SKIP() << "the system has it";
   const auto dnn = MakeCudnnDnn(api_, nowhere);
   const absl::Status status = dnn->Check({.geometry = Same(1, 4, 8, 3, 1, 8)}, "").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

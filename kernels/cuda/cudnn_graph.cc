@@ -10,7 +10,7 @@ namespace {
 
 template <typename F>
 absl::Status Find(CudaLibraries& libraries, const char* name, F* function) {
-  WEIR_ASSIGN_OR_RETURN(void* const address, libraries.Function(CudaLibraryList()[1], name));
+  WEIR_ASSIGN_OR_RETURN(void* const address, libraries.Function(CudaLibraryList()[kCudnn], name));
   *function = reinterpret_cast<F>(address);
   return absl::OkStatus();
 }

@@ -146,7 +146,7 @@ class RealNccl final : public NcclApi {
 
 }  // namespace
 
-const CudaLibrary& LibraryOfNccl() { return CudaLibraryList()[2]; }
+const CudaLibrary& LibraryOfNccl() { return CudaLibraryList()[kNccl]; }
 
 absl::StatusOr<NcclFunctions> OpenNccl(CudaLibraries& libraries, const CudaLibrary& library) {
   NcclFunctions nccl;
