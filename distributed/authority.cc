@@ -112,7 +112,9 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
 bool Authority::IsTooLow(const Holder& holder) const { return holder.is_granted && holder.life <= too_low_; }
 
 void Authority::RaiseAbove(const JoinRequest& request) {
-  const Incarnation highest = HighestOf(request);
+  // Tasks show their lives with other messages than this one, too, and before it.
+  const Incarnation highest =
+      std::max(HighestOf(request), membership_.is_elected() ? 0 : membership_.highest_known());
   if (highest > last_) {
     if (membership_.IsGathering() && !membership_.is_elected()) too_low_ = last_;
     last_ = FirstLifeOfTerm(TermOf(highest) + 1);

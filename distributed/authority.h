@@ -29,13 +29,14 @@
 // listened, in looks less than a lease apart, it is superseded: nobody else would reach it.
 //
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
-// it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
-// before. Whoever held a life keeps it. What it has granted before it heard of those, while it gathers, may
-// be too low: others who know an earlier process of the task in a greater life take its successor's messages
-// for those of a process that is over. So whoever was granted such a life is given another one with its next
-// heartbeat, as if it had been started again; it has just joined. An authority that was only stopped while
-// another process took its place finds out from a task that it knows and that knows its successor: it is
-// superseded. (Where names are proven, when its successor answers at its address: membership_service.h.)
+// it, or that it has met; so an authority that restarts, even with a clock that is behind, grants greater
+// lives than the one before. Whoever held a life keeps it. What it has granted before it heard of those,
+// while it gathers, may be too low: others who know an earlier process of the task in a greater life take its
+// successor's messages for those of a process that is over. So whoever was granted such a life is given
+// another one with its next heartbeat, as if it had been started again; it has just joined. An authority that
+// was only stopped while another process took its place finds out from a task that it knows and that knows
+// its successor: it is superseded. (Where names are proven, when its successor answers at its address:
+// membership_service.h.)
 //
 // Where an election says which task the authority is (election.h), the term is that of its office, which is
 // greater than those of all before; that another one is the authority by now it learns from the election. It
@@ -129,7 +130,7 @@ class Authority {
   };
   // Whether it was granted its life before this authority heard of greater ones.
   bool IsTooLow(const Holder& holder) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Goes on above lives that the request knows.
+  // Goes on above lives that the request knows, and those that were heard otherwise.
   void RaiseAbove(const JoinRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets what was before, if the office is another one than when it was last asked.
   void NoteOffice() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

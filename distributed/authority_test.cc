@@ -239,6 +239,16 @@ TEST_F(AuthorityTest, WhoeverJoinsBeforeGreaterLivesAreReportedIsGivenAnotherLif
   }
 }
 
+// It lists devices, or cancels a step, before it asks with its next heartbeat; and dies.
+TEST_F(AuthorityTest, ALifeIsAboveThoseThatWereHeardWithOtherMessages) {
+  const Incarnation later = FirstLifeOfTerm(TermOf(first.members.incarnation()) + 1000) + 5;
+  ASSERT_TRUE(first.members.Admit(kWorker, later, 0).ok());
+  const absl::StatusOr<Incarnation> granted = first.authority.Join({.task = kWorker});
+  ASSERT_TRUE(granted.ok()) << granted.status();
+  EXPECT_GT(*granted, later);
+  EXPECT_EQ(first.authority.Join({.task = kWorker, .held = *granted}).value(), *granted);
+}
+
 // Later, who has not said so has waited for a lease, and a wrong word would cost a job that trains its steps.
 TEST_F(AuthorityTest, NobodyIsGivenAnotherLifeWhenAllHaveBeenHeardOf) {
   JoinRequest worker = {.task = kWorker, .process = 3};

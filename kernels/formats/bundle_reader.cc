@@ -20,6 +20,8 @@ namespace {
 constexpr size_t kPieceBytes = 512 << 10;
 // What one thread reads of a tensor before another may.
 constexpr uint64_t kSharedBytes = 4 << 20;
+// Of an index that is another one each time.
+constexpr int kMostReads = 5;
 // Every pair of slices is compared.
 constexpr size_t kMaxSlices = 4096;
 
@@ -58,17 +60,26 @@ std::string SimilarNames(absl::string_view name, const std::vector<std::string>&
 absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(const std::string& prefix,
                                                                  FileSystem& file_system) {
   const std::string path = BundleIndexPath(prefix);
-  absl::StatusOr<std::string> file = ReadWholeFile(file_system, path);
-  if (absl::IsNotFound(file.status())) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no checkpoint ", prefix, ": ", file.status().message()));
+  std::string before;
+  for (int reads_left = kMostReads;; --reads_left) {
+    absl::StatusOr<std::string> file = ReadWholeFile(file_system, path);
+    if (absl::IsNotFound(file.status())) {
+      return absl::NotFoundError(
+          absl::StrCat("there is no checkpoint ", prefix, ": ", file.status().message()));
+    }
+    WEIR_RETURN_IF_ERROR(file.status());
+    const auto open = [&]() -> absl::StatusOr<std::unique_ptr<BundleReader>> {
+      WEIR_ASSIGN_OR_RETURN(BundleIndex index, BundleIndex::Parse(*file, path));
+      std::unique_ptr<BundleReader> reader(new BundleReader(prefix, std::move(index)));
+      WEIR_RETURN_IF_ERROR(reader->OpenShards(file_system));
+      reader->CollectNames();
+      return reader;
+    };
+    absl::StatusOr<std::unique_ptr<BundleReader>> reader = open();
+    // Saved again under its name since its index was read, it has another index, and other files.
+    if (!absl::IsDataLoss(reader.status()) || *file == before || reads_left == 1) return reader;
+    before = *std::move(file);
   }
-  WEIR_RETURN_IF_ERROR(file.status());
-  WEIR_ASSIGN_OR_RETURN(BundleIndex index, BundleIndex::Parse(*file, path));
-  std::unique_ptr<BundleReader> reader(new BundleReader(prefix, std::move(index)));
-  WEIR_RETURN_IF_ERROR(reader->OpenShards(file_system));
-  reader->CollectNames();
-  return reader;
 }
 
 absl::Status BundleReader::OpenShards(FileSystem& file_system) {

@@ -153,7 +153,11 @@ absl::StatusOr<CheckpointClaim::Found> CheckpointClaim::Look() {
 }
 
 absl::Status CheckpointClaim::CheckStillHeld() {
-  WEIR_ASSIGN_OR_RETURN(const Found found, Look());
+  WEIR_ASSIGN_OR_RETURN(Found found, Look());
+  if (!found.is_own && found.later == 0 && found.ended == 0) {
+    // A list of a folder may miss a file that is just being renamed, as that of a later one that ends.
+    WEIR_ASSIGN_OR_RETURN(found, Look());
+  }
   if (found.later != 0) return Superseded(NameOf(found.later));
   if (found.is_own) return absl::OkStatus();
   if (found.ended != 0) return Superseded(EndedNameOf(found.ended));
@@ -192,9 +196,12 @@ absl::StatusOr<std::unique_ptr<WritableFile>> CheckpointClaim::Create(const std:
 absl::Status CheckpointClaim::Rename(const std::string& from, const std::string& to) {
   WEIR_RETURN_IF_ERROR(CheckStillHeld());
   WEIR_RETURN_IF_ERROR(files_.Rename(from, to));
-  absl::MutexLock lock(&mutex_);
-  own_.erase(from);
-  return absl::OkStatus();
+  {
+    absl::MutexLock lock(&mutex_);
+    own_.erase(from);
+  }
+  // It may have been stopped before the system call: then readers do not believe what is there now.
+  return CheckStillHeld();
 }
 
 absl::Status CheckpointClaim::Remove(const std::string& path) {

@@ -318,6 +318,22 @@ TEST_F(CheckpointManifestTest, AnotherJobThatHasWaitedForTheFolderIsBelieved) {
   EXPECT_EQ(CheckpointsIn(directory).value().front(), m + "-7");
 }
 
+// Its listeners would tell others of a checkpoint that nobody believes.
+TEST_F(CheckpointManifestTest, ASaveWhoseLastRenameComesAfterASuccessorFails) {
+  Chief zombie(directory, 1, stopped);
+  ASSERT_TRUE(zombie.Take().ok());
+  ASSERT_TRUE(zombie.Save(5).ok());
+  Chief next(directory, 2);
+  stopped.StopAt("/checkpoint", [&] {
+    EXPECT_EQ(next.Restore().value(), m + "-5");
+    ASSERT_TRUE(next.Take().ok());
+  });
+  const absl::Status saved = zombie.Save(10);
+  ASSERT_TRUE(stopped.was_stopped());
+  EXPECT_TRUE(IsSuperseded(saved)) << saved;
+  EXPECT_EQ(Chief(directory, 3).Restore().value(), m + "-5");
+}
+
 TEST_F(CheckpointManifestTest, AManifestIsReadOrRefused) {
   CheckpointManifest manifest = {.epoch = 0xab, .state_file = "other \n name"};
   manifest.checkpoints = {{m + " 1\n", {0xaa, 3, -1}}, {"/elsewhere/m-2", {}}};

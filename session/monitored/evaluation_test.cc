@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,6 +12,7 @@
 #include "kernels/formats/checkpoint_state.h"
 #include "kernels/formats/event_file.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/forwarding_file_system.h"
 #include "session/monitored/checkpoint_iterator.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
@@ -249,6 +251,35 @@ TEST(EvaluationTest, AnEvaluatorDoesNotTrain) {
   const absl::Status status = program.Start({}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(status), HasSubstr("evaluator"));
+}
+
+// A chief that is started again saves the checkpoint that it has restored once more, under its name.
+class SavedAgainMeanwhile final : public ForwardingFileSystem {
+ public:
+  explicit SavedAgainMeanwhile(std::string directory)
+      : ForwardingFileSystem(PosixFileSystem()), directory_(std::move(directory)) {}
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
+    if (absl::StrContains(path, ".data-") && !std::exchange(is_saved_, true)) WriteModel(directory_, 3);
+    return ForwardingFileSystem::OpenForReading(path);
+  }
+  bool is_saved() const { return is_saved_; }
+
+ private:
+  const std::string directory_;
+  bool is_saved_ = false;
+};
+
+TEST(EvaluationTest, ACheckpointThatIsSavedAgainWhileItIsReadIsEvaluated) {
+  const std::string directory = EmptyDirectory("saved_again");
+  WriteModel(directory, 3);
+  SavedAgainMeanwhile files(directory);
+  auto scaffold = std::make_shared<Scaffold>();
+  scaffold->saver_options.file_system = &files;
+  TestEvaluation evaluation({.scaffold = scaffold});
+  const absl::StatusOr<Evaluation> last =
+      EvaluateRepeatedly(directory, evaluation.fn(), {.checkpoints = OneLook()});
+  EXPECT_TRUE(last.ok()) << last.status();
+  EXPECT_TRUE(files.is_saved());
 }
 
 }  // namespace

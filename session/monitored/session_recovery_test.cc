@@ -14,6 +14,7 @@
 #include "ops/variable.h"
 #include "session/forwarding_worker.h"
 #include "session/local_worker.h"
+#include "session/monitored/checkpoint_claim.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/monitored_session.h"
@@ -645,6 +646,20 @@ TEST(SessionRecoveryTest, ASingularSessionEndsWhenAPeerIsLost) {
   worker.lose_next = true;
   EXPECT_TRUE(absl::IsUnavailable((*session)->Run({}, {}, {program.train}).status()));
   EXPECT_EQ(worker.num_sessions, 1);
+}
+
+// The authority has granted it too low a life, and grants another one when it has heard from all.
+TEST(SessionRecoveryTest, AChiefWithALifeThatIsTooLowWaitsForALaterOne) {
+  const std::string directory = EmptyDirectory("too_low");
+  ASSERT_TRUE(CheckpointClaim::Take(PosixFileSystem(), directory, 9).ok());
+  TestProgram program;
+  int num_asked = 0;
+  program.target.life = [&num_asked] { return uint64_t{++num_asked < 5 ? 8u : 10u}; };
+  auto session = program.Start({.checkpoint_dir = directory});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  EXPECT_TRUE((*session)->Close().ok());
+  EXPECT_EQ(CheckpointClaim::EndedLifeIn(PosixFileSystem(), directory).value(), 10u);
 }
 
 }  // namespace

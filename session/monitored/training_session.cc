@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "graph/types/status_macros.h"
+#include "kernels/environment.h"
 #include "kernels/formats/directory_lock.h"
 #include "kernels/formats/event_file.h"
 #include "kernels/formats/file_system.h"
@@ -57,14 +60,24 @@ const std::string& LatestFilenameOf(const Scaffold& scaffold) {
 class DirectoryClaimer final : public Hook {
  public:
   explicit DirectoryClaimer(const TrainingSessionOptions& options)
-      : directory_(options.checkpoint_dir), life_(options.target.life), scaffold_(options.scaffold) {}
+      : directory_(options.checkpoint_dir),
+        life_(options.target.life),
+        environment_(*options.target.environment),
+        scaffold_(options.scaffold) {}
   absl::string_view name() const override { return "DirectoryClaimer"; }
   // Once there is a session, which tells the life; before a checkpoint is read, so that an earlier life that
   // saves one after that knows that it comes too late.
   absl::Status Claim() {
-    if (life_ == nullptr || claim_ != nullptr) return absl::OkStatus();
+    if (life_ == nullptr || (claim_ != nullptr && claim_->life() >= life_())) return absl::OkStatus();
     // What the saver makes visible goes through the claim, and has to reach the saver's own files.
-    WEIR_ASSIGN_OR_RETURN(claim_, CheckpointClaim::Take(FilesOf(*scaffold_), directory_, life_()));
+    absl::StatusOr<std::shared_ptr<CheckpointClaim>> claim =
+        CheckpointClaim::Take(FilesOf(*scaffold_), directory_, life_());
+    if (IsSuperseded(claim.status()) && MayGetALaterLife()) {
+      return absl::UnavailableError(claim.status().message());  // tried again
+    }
+    WEIR_RETURN_IF_ERROR(claim.status());
+    claim_ = *std::move(claim);
+    is_noted_ = false;
     return absl::OkStatus();
   }
   // What is in the folder counts from now on, and what could not be restored does not.
@@ -80,8 +93,20 @@ class DirectoryClaimer final : public Hook {
   }
 
  private:
+  // An authority that was started again with a clock that is behind grants lives that are too low, until it
+  // has heard from those that were there before, and then greater ones (distributed/authority.h).
+  bool MayGetALaterLife() {
+    if (!refused_since_) refused_since_ = environment_.Now();
+    return environment_.Now() - *refused_since_ < kGathering;
+  }
+
+  // A lease, for which it gathers, and some heartbeats.
+  static constexpr absl::Duration kGathering = absl::Seconds(15);
+
   const std::string directory_;
   const std::function<uint64_t()> life_;
+  Environment& environment_;
+  std::optional<absl::Time> refused_since_;
   const std::shared_ptr<Scaffold> scaffold_;
   std::shared_ptr<CheckpointClaim> claim_;
   bool is_noted_ = false;  // by the saver
