@@ -15,6 +15,7 @@
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
 #include "session/local_worker.h"
+#include "session/monitored/checkpoint_claim.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/saver.h"
@@ -505,6 +506,26 @@ TEST(MonitoredSessionTest, AFolderBelongsToOneJob) {
   EXPECT_TRUE((*session)->Close().ok());
   waits.join();
   EXPECT_TRUE(has_started);
+}
+
+TEST(MonitoredSessionTest, AFolderBelongsToOneJobWhoseHookIsItsOwn) {
+  const std::string directory = EmptyDirectory("own_hook");
+  const auto start = [&directory](TestProgram& program) {
+    program.target.life = [] { return uint64_t{9}; };
+    auto scaffold = std::make_shared<Scaffold>();
+    return program.Start({.checkpoint_dir = directory,
+                          .checkpoint_dir_max_wait = absl::ZeroDuration(),
+                          .hooks = {CheckpointSaverHook({.directory = directory, .scaffold = scaffold})},
+                          .save_checkpoint_interval = absl::ZeroDuration(),
+                          .scaffold = scaffold});
+  };
+  TestProgram program, other;
+  auto session = start(program);
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_TRUE(CheckpointClaim::IsHeldIn(PosixFileSystem(), directory).value());
+  EXPECT_EQ(start(other).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE((*session)->Close().ok());
+  EXPECT_TRUE(start(other).ok());
 }
 
 // A chief that has a life writes through its claim of the folder, which went past the saver's own files.

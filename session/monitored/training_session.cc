@@ -44,6 +44,16 @@ bool SavesCheckpoints(const TrainingSessionOptions& options) {
          (options.save_checkpoint_steps > 0 || options.save_checkpoint_interval > absl::ZeroDuration());
 }
 
+// Whether the session, or a hook of the program's own, writes to checkpoint_dir.
+bool WritesToFolder(const TrainingSessionOptions& options) {
+  const auto saves = [](const HookPtr& hook) {
+    return hook != nullptr && hook->name() == "CheckpointSaverHook";
+  };
+  return !options.checkpoint_dir.empty() &&
+         (SavesCheckpoints(options) || std::any_of(options.hooks.begin(), options.hooks.end(), saves) ||
+          std::any_of(options.chief_only_hooks.begin(), options.chief_only_hooks.end(), saves));
+}
+
 // What the saver writes to, and what it calls the file that names its checkpoints.
 FileSystem& FilesOf(const Scaffold& scaffold) {
   if (scaffold.saver != nullptr) return scaffold.saver->file_system();
@@ -196,7 +206,7 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
   std::function<absl::Status()> before_restore;
   if (options.is_chief) {
     // First: a job that is refused leaves no event file.
-    if (SavesCheckpoints(options)) {
+    if (WritesToFolder(options)) {
       auto claimer = std::make_shared<DirectoryClaimer>(options);
       WEIR_ASSIGN_OR_RETURN(owner, OwnCheckpointDirectory(options, claimer));
       before_restore = [claimer] { return claimer->Claim(); };

@@ -245,6 +245,12 @@ bool ReplicaGroup::IsServedAtTheEnd(Waiter& waiter) {
 }
 
 bool ReplicaGroup::IsServed(Waiter& waiter) {
+  if (!end_.ok() && !is_closed_ && waiter.kind == Kind::kJoin) {
+    // Who has seen nothing of the training that has ended was started again before the chief was, which
+    // begins anew.
+    const Replica* const replica = Find(waiter.identity);
+    if (replica == nullptr || (!replica->takes_part && replica->told_step == 0)) return false;
+  }
   if (!end_.ok() || is_closed_) return IsServedAtTheEnd(waiter);
   if (waiter.kind == Kind::kStay) return false;
   if (mark_ == 0) return false;

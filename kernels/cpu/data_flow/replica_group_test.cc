@@ -424,6 +424,20 @@ TEST_F(ReplicaGroupTest, ALossCanEndTrainingForAll) {
   EXPECT_FALSE(Contribute(0, 1)->answer.value().ok());
 }
 
+// A launcher starts all of them again, and the chief need not be the first to come.
+TEST_F(ReplicaGroupTest, WhoeverIsStartedAgainAfterALossWaitsForTheChief) {
+  Make(2, 2, OnLoss::kFail);
+  const auto stays = Begin(2, 20);
+  const CallRef contributed = Contribute(0, 1);
+  stays[1]->cancellation.Cancel(absl::UnavailableError("killed"));
+  EXPECT_EQ(contributed->code(), absl::StatusCode::kFailedPrecondition);
+  const CallRef stay = Stay(1, 2), joins = Join(1, 2);
+  EXPECT_FALSE(stay->is_over() || joins->is_over());
+  EXPECT_EQ(Join(0)->code(), absl::StatusCode::kFailedPrecondition) << "it has seen that training";
+  group_->Reset(2, 10);
+  EXPECT_EQ(joins->step(), 10);
+}
+
 TEST_F(ReplicaGroupTest, AResetDropsWhatIsThereAndTellsThoseWhoWait) {
   Make(2, 2);
   Begin(2, 40);
