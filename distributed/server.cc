@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,6 +28,7 @@
 #include "graph/version.h"
 #include "kernels/formats/allowed_files.h"
 #include "kernels/notice.h"
+#include "kernels/system_thread.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/termination.h"
@@ -117,6 +120,31 @@ static absl::StatusOr<std::optional<PortRange>> DataPorts(absl::string_view text
       "the ports for tensors (--data_ports, WEIR_DATA_PORTS): ", ports.status().message(), ", or 'off'"));
 }
 
+// ResourceExhausted where the system gives this process too few threads to serve with. gRPC has to be spared
+// that: it waits for ever for the end of threads that it could not start.
+static absl::Status CheckThreads(const std::string& task) {
+  constexpr size_t kThreads = 24;  // as many as one has before it has peers
+  absl::Mutex gate;
+  std::vector<std::thread> threads;
+  absl::Status enough;
+  {
+    absl::MutexLock lock(&gate);
+    while (threads.size() < kThreads && enough.ok()) {
+      absl::StatusOr<std::thread> thread = StartSystemThread([&gate] { absl::MutexLock wait(&gate); });
+      if (thread.ok()) {
+        threads.push_back(*std::move(thread));
+      } else {
+        enough = absl::Status(
+            thread.status().code(),
+            absl::StrCat(task, " needs ", kThreads, " threads to serve with, beside those ",
+                         "that compute, and has got ", threads.size(), ": ", thread.status().message()));
+      }
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  return enough;
+}
+
 // Those of the cluster spec, and the guests that may train beside them.
 static int64_t MostTasks(const ClusterSpec& cluster, int max_workers) {
   const std::vector<TaskName> tasks = cluster.tasks();
@@ -169,6 +197,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
   Transport* transport = options.transport;
   if (transport == nullptr) {
     WEIR_RETURN_IF_ERROR(CheckDescriptors(task_.task().ToString(), RaiseDescriptorLimit()));
+    WEIR_RETURN_IF_ERROR(CheckThreads(task_.task().ToString()));
     const std::string words =
         WordsOfDescriptors(task_.task().ToString(), MostTasks(task_.cluster(), options.max_workers),
                            options.security.uses_tls(), RaiseDescriptorLimit());

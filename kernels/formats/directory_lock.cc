@@ -79,7 +79,9 @@ absl::Status CannotOpen(const std::string& path, int error) {
         ": it is a symbolic link, and the file that it leads to may be anybody's: delete the link"));
   }
   if (error != EACCES || stat(path.c_str(), &file) != 0) {
-    return absl::ErrnoToStatus(error, absl::StrCat("cannot open ", path));
+    // The file system knows which errors may pass. This one has, where there is none now.
+    WEIR_RETURN_IF_ERROR(PosixFileSystem().OpenForAppending(path).status());
+    return absl::UnavailableError(absl::StrCat("cannot open ", path, ": ", std::strerror(error)));
   }
   return absl::PermissionDeniedError(absl::StrFormat(
       "cannot open %s: it belongs to the user %d and has the mode %04o, this process runs as the user %d: "

@@ -30,40 +30,52 @@ constexpr size_t kMaxCallBytes = 16 << 20;
 constexpr size_t kBlockBytes = 4096;
 constexpr size_t kStagingBytes = 4 << 20;
 
+// What is wrong with the request or the machine's set-up; internal for errors that may pass.
 absl::StatusCode CodeOf(int error) {
   switch (error) {
+    case ENOENT:
+      return absl::StatusCode::kNotFound;
+    case EEXIST:
+      return absl::StatusCode::kAlreadyExists;
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
       return absl::StatusCode::kResourceExhausted;
     case EISDIR:
     case ENOTDIR:
+    case ENOTEMPTY:
     case ELOOP:
+    case EBUSY:
+    case ETXTBSY:
       return absl::StatusCode::kFailedPrecondition;
+    case EACCES:
+    case EPERM:
     case EROFS:
       return absl::StatusCode::kPermissionDenied;
+    case EINVAL:
+    case ENAMETOOLONG:
+    case EBADF:
+    case EXDEV:
+      return absl::StatusCode::kInvalidArgument;
+    case ENOSYS:
+    case EOPNOTSUPP:
+      return absl::StatusCode::kUnimplemented;
     default:
-      return absl::ErrnoToStatusCode(error);
+      return absl::StatusCode::kInternal;
   }
-}
-
-// Whether the code says that a peer was lost, or that somebody gave up: sessions recover from the first.
-bool IsOfAPeer(absl::StatusCode code) {
-  return code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kAborted ||
-         code == absl::StatusCode::kCancelled || code == absl::StatusCode::kDeadlineExceeded;
 }
 
 absl::Status SystemError(absl::string_view attempt, absl::string_view path) {
   const int error = errno;
-  const absl::StatusCode code = CodeOf(error);
-  const std::string message = absl::StrCat("cannot ", attempt, " ", path, ": ", std::strerror(error));
-  // EIO says that the disk fails, and not that what lies there is damaged: nobody shall go on without it.
-  if (error != EIO && !IsOfAPeer(code)) return absl::Status(code, message);
-  // Also a stale handle of a network's file system: a new session would not mend it, but a new start may
-  // (kExitRetryable of session/monitored/exit_code.h).
-  absl::Status passing = absl::InternalError(message);
-  passing.SetPayload("exit code", absl::Cord("160"));
-  return passing;
+  absl::Status status(CodeOf(error), absl::StrCat("cannot ", attempt, " ", path, ": ", std::strerror(error)));
+  // The disk fails (EIO), or the network to it (ESTALE, ENOTCONN, ENODEV...): it does not say that a file is
+  // damaged or not there, and nobody shall go on without it. A new session would not mend that, but a new
+  // start may (kExitRetryable of session/monitored/exit_code.h).
+  if (absl::IsInternal(status)) status.SetPayload("exit code", absl::Cord("160"));
+  return status;
 }
 
 // The system would take such a path for the part before the zero byte.
@@ -361,11 +373,16 @@ class PosixFiles final : public FileSystem {
     DIR* directory = opendir(path.c_str());
     if (directory == nullptr) return SystemError("list", path);
     std::vector<std::string> names;
+    errno = 0;
     while (const dirent* entry = readdir(directory)) {
       const std::string name = entry->d_name;
       if (name != "." && name != "..") names.push_back(name);
+      errno = 0;
     }
+    // A list that breaks off says nothing of what is not in it.
+    const absl::Status listed = errno == 0 ? absl::OkStatus() : SystemError("list", path);
     closedir(directory);
+    WEIR_RETURN_IF_ERROR(listed);
     std::sort(names.begin(), names.end());
     return names;
   }
