@@ -115,6 +115,20 @@ TEST(Launcher, EveryTaskKnowsItsPlaceAndItsLinesAreNamed) {
   EXPECT_EQ(ps.substr(ps.rfind(' ') + 1).size(), 33u);
 }
 
+TEST(Launcher, EveryTaskGetsAPortForMetricsOfItsOwn) {
+  const std::string dir = TestDir();
+  setenv("WEIR_METRICS_PORT", "127.0.0.1:9100", 1);
+  LaunchOptions options = ShellJob(1, 2, dir, "echo \"$WEIR_METRICS_PORT\" > $DIR/$TYPE$INDEX");
+  EXPECT_EQ(Launch(options, dir).code.value(), 0);
+  std::set<std::string> ports;
+  for (const char* task : {"/ps0", "/worker0", "/worker1"}) ports.insert(ReadFile(dir + task));
+  EXPECT_THAT(ports, testing::ElementsAre("127.0.0.1:9100\n", "127.0.0.1:9101\n", "127.0.0.1:9102\n"));
+  setenv("WEIR_METRICS_PORT", "0", 1);
+  EXPECT_EQ(Launch(options, dir).code.value(), 0);
+  unsetenv("WEIR_METRICS_PORT");
+  EXPECT_EQ(ReadFile(dir + "/worker1"), "0\n");
+}
+
 TEST(Launcher, TheEvaluatorIsOutsideOfTheClusterAndIsWaitedFor) {
   const std::string dir = TestDir();
   LaunchOptions options =

@@ -1,11 +1,13 @@
 #include "distributed/launch/task_starter.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <system_error>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -32,6 +34,23 @@ std::string Directory(const LaunchOptions& options) {
   return std::filesystem::current_path(error).string();
 }
 
+// "9100", or "0.0.0.0:9100", with the port that many higher: the tasks of one machine cannot share it. What
+// is no such text, and "0", any free port, stays: who listens says what is wrong.
+std::string MetricsPortOf(absl::string_view text, int64_t place) {
+  const size_t colon = text.rfind(':');
+  const size_t begin = colon == absl::string_view::npos ? 0 : colon + 1;
+  int64_t port = 0;
+  if (!absl::SimpleAtoi(text.substr(begin), &port) || port <= 0) return std::string(text);
+  return absl::StrCat(text.substr(0, begin), port + place);
+}
+
+// Where the task stands among all.
+int64_t PlaceOf(const ClusterSpec& seeds, const TaskName& task) {
+  const std::vector<TaskName> tasks = seeds.tasks();
+  const auto found = std::find(tasks.begin(), tasks.end(), task);
+  return found != tasks.end() ? found - tasks.begin() : static_cast<int64_t>(tasks.size()) + task.index;
+}
+
 }  // namespace
 
 TaskStarter::TaskStarter(const LaunchOptions& options)
@@ -56,6 +75,9 @@ absl::StatusOr<TaskStarter::Variables> TaskStarter::VariablesOf(const ClusterSpe
         variables.push_back(variable);
       }
     }
+  }
+  if (const char* const port = std::getenv("WEIR_METRICS_PORT")) {
+    variables.push_back({"WEIR_METRICS_PORT", MetricsPortOf(port, PlaceOf(seeds, task.name))});
   }
   if (options_.is_elastic) {
     variables.push_back({"WEIR_MAX_WORKERS", absl::StrCat(options_.pool.max_workers)});
