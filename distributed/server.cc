@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "distributed/election/etcd/etcd_store.h"
 #include "distributed/host_name.h"
 #include "distributed/keys/certificate.h"
+#include "distributed/life.h"
 #include "distributed/listen_address.h"
 #include "distributed/master/master_service.h"
 #include "distributed/metrics/metered_transport.h"
@@ -28,7 +29,6 @@
 #include "graph/version.h"
 #include "kernels/formats/allowed_files.h"
 #include "kernels/notice.h"
-#include "kernels/system_thread.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/termination.h"
@@ -122,15 +122,15 @@ static absl::StatusOr<std::optional<PortRange>> DataPorts(absl::string_view text
 
 // ResourceExhausted where the system gives this process too few threads to serve with. gRPC has to be spared
 // that: it waits for ever for the end of threads that it could not start.
-static absl::Status CheckThreads(const std::string& task) {
+static absl::Status CheckThreads(const std::string& task, Environment& environment) {
   constexpr size_t kThreads = 24;  // as many as one has before it has peers
   absl::Mutex gate;
-  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<StartedThread>> threads;
   absl::Status enough;
   {
     absl::MutexLock lock(&gate);
     while (threads.size() < kThreads && enough.ok()) {
-      absl::StatusOr<std::thread> thread = StartSystemThread([&gate] { absl::MutexLock wait(&gate); });
+      auto thread = environment.StartThread([&gate] { absl::MutexLock wait(&gate); });
       if (thread.ok()) {
         threads.push_back(*std::move(thread));
       } else {
@@ -141,7 +141,7 @@ static absl::Status CheckThreads(const std::string& task) {
       }
     }
   }
-  for (std::thread& thread : threads) thread.join();
+  for (const std::unique_ptr<StartedThread>& thread : threads) thread->Join();
   return enough;
 }
 
@@ -197,7 +197,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
   Transport* transport = options.transport;
   if (transport == nullptr) {
     WEIR_RETURN_IF_ERROR(CheckDescriptors(task_.task().ToString(), RaiseDescriptorLimit()));
-    WEIR_RETURN_IF_ERROR(CheckThreads(task_.task().ToString()));
+    WEIR_RETURN_IF_ERROR(CheckThreads(task_.task().ToString(), *options.environment));
     const std::string words =
         WordsOfDescriptors(task_.task().ToString(), MostTasks(task_.cluster(), options.max_workers),
                            options.security.uses_tls(), RaiseDescriptorLimit());
@@ -296,6 +296,9 @@ SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
   target.environment = &runtime_->environment();
   if (network_ != nullptr) {
     target.life = [members = membership_.get()] { return members->incarnation(); };
+    target.note_life = [members = membership_.get()](uint64_t life) {
+      if (life <= kLastLife) members->OnGranted(life);  // else nobody has granted it
+    };
     target.chief_is_done = [members = membership_.get(), chief = ChiefOf(task_.cluster())] {
       return members->state(chief) == Membership::State::kDone;
     };

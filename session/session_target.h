@@ -24,6 +24,9 @@ struct SessionTarget {
   // Which of the task's processes this is: greater than those before (distributed/authority.h). Known once a
   // session on these workers has been created. Null: the process runs alone.
   std::function<uint64_t()> life;
+  // Tells the job of a life that one of its processes has, as a file says: then the job may give this process
+  // a later one, where it had granted too low a life (distributed/authority.h). Null: the process runs alone.
+  std::function<void(uint64_t life)> note_life;
   // Whether the task's chief has said that it is done: then nobody gives variables a value any more. Null:
   // never.
   std::function<bool()> chief_is_done;

@@ -36,7 +36,8 @@ bool IsVariableName(absl::string_view name) {
 }
 
 absl::Status CheckLaunchOptions(const LaunchOptions& options) {
-  if (options.command.empty()) return absl::InvalidArgumentError("weir launch: no program to launch: put it after '--'");
+  if (options.command.empty())
+    return absl::InvalidArgumentError("weir launch: no program to launch: put it after '--'");
   if (options.num_workers < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("--workers=", options.num_workers, ": a job needs at least one"));

@@ -98,6 +98,17 @@ absl::StatusOr<uint64_t> CheckpointClaim::EndedLifeIn(FileSystem& files, const s
   return ended;
 }
 
+absl::StatusOr<uint64_t> CheckpointClaim::HolderIn(FileSystem& files, const std::string& directory) {
+  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
+  uint64_t latest = 0;
+  for (const std::string& name : names) {
+    bool has_ended = false;
+    const uint64_t life = LifeOf(name, &has_ended);
+    if (!has_ended) latest = std::max(latest, life);
+  }
+  return latest;
+}
+
 absl::StatusOr<bool> CheckpointClaim::IsHeldIn(FileSystem& files, const std::string& directory) {
   WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
   bool some_ended = false, some_wrote = false;

@@ -72,6 +72,9 @@ class CheckpointClaim final : public ForwardingFileSystem {
   // taken the folder since; otherwise 0. Errors of the disk.
   static absl::StatusOr<uint64_t> EndedLifeIn(FileSystem& files, const std::string& directory);
 
+  // The latest life that has the folder, as far as is known; 0: none. Errors of the disk.
+  static absl::StatusOr<uint64_t> HolderIn(FileSystem& files, const std::string& directory);
+
   // Whether a chief has taken the folder and, as far as is known, not ended in good order: it trains, has
   // just been lost, or died long ago. (Where the power failed while it ended, its claim may be gone, and its
   // manifest is there.) Errors of the disk.

@@ -653,8 +653,9 @@ TEST(SessionRecoveryTest, AChiefWithALifeThatIsTooLowWaitsForALaterOne) {
   const std::string directory = EmptyDirectory("too_low");
   ASSERT_TRUE(CheckpointClaim::Take(PosixFileSystem(), directory, 9).ok());
   TestProgram program;
-  int num_asked = 0;
-  program.target.life = [&num_asked] { return uint64_t{++num_asked < 5 ? 8u : 10u}; };
+  uint64_t life = 8;
+  program.target.life = [&life] { return life; };
+  program.target.note_life = [&life](uint64_t known) { life = known + 1; };
   auto session = program.Start({.checkpoint_dir = directory});
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_TRUE((*session)->Run({}, {}, {program.train}).ok());

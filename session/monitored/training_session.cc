@@ -72,6 +72,7 @@ class DirectoryClaimer final : public Hook {
   explicit DirectoryClaimer(const TrainingSessionOptions& options)
       : directory_(options.checkpoint_dir),
         life_(options.target.life),
+        note_life_(options.target.note_life),
         environment_(*options.target.environment),
         scaffold_(options.scaffold) {}
   absl::string_view name() const override { return "DirectoryClaimer"; }
@@ -80,9 +81,13 @@ class DirectoryClaimer final : public Hook {
   absl::Status Claim() {
     if (life_ == nullptr || (claim_ != nullptr && claim_->life() >= life_())) return absl::OkStatus();
     // What the saver makes visible goes through the claim, and has to reach the saver's own files.
+    FileSystem& files = FilesOf(*scaffold_);
     absl::StatusOr<std::shared_ptr<CheckpointClaim>> claim =
-        CheckpointClaim::Take(FilesOf(*scaffold_), directory_, life_());
+        CheckpointClaim::Take(files, directory_, life_());
     if (IsSuperseded(claim.status()) && MayGetALaterLife()) {
+      // All that knew that life may be gone: then only the folder says that it was there.
+      WEIR_ASSIGN_OR_RETURN(const uint64_t holder, CheckpointClaim::HolderIn(files, directory_));
+      if (note_life_) note_life_(holder);
       return absl::UnavailableError(claim.status().message());  // tried again
     }
     WEIR_RETURN_IF_ERROR(claim.status());
@@ -115,6 +120,7 @@ class DirectoryClaimer final : public Hook {
 
   const std::string directory_;
   const std::function<uint64_t()> life_;
+  const std::function<void(uint64_t)> note_life_;
   Environment& environment_;
   std::optional<absl::Time> refused_since_;
   const std::shared_ptr<Scaffold> scaffold_;
