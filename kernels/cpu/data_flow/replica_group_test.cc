@@ -50,9 +50,22 @@ class ReplicaGroupTest : public testing::Test {
   void MakeElastic(int64_t min_replicas, int64_t max_replicas) {
     Make(max_replicas, max_replicas, OnLoss::kShrink, GradientSum::Order::kByRank, min_replicas);
   }
+  // Whoever still waits holds itself.
+  ~ReplicaGroupTest() override {
+    for (const std::weak_ptr<Call>& known : calls_) {
+      if (const CallRef call = known.lock())
+        call->cancellation.Cancel(absl::CancelledError("the test is over"));
+    }
+  }
+
+  CallRef MakeCall() {
+    auto call = std::make_shared<Call>();
+    calls_.push_back(call);
+    return call;
+  }
   template <typename F>
   CallRef Start(F start) {
-    auto call = std::make_shared<Call>();
+    const CallRef call = MakeCall();
     start(ReplicaGroup::Caller{call->cancellation, HostAllocator(), pool_},
           [call](Answer answer) { call->answer = std::move(answer); });
     return call;
@@ -60,7 +73,7 @@ class ReplicaGroupTest : public testing::Test {
   // Notes what the replica is told.
   template <typename F>
   CallRef StartOf(int64_t rank, F start) {
-    auto call = std::make_shared<Call>();
+    const CallRef call = MakeCall();
     start(ReplicaGroup::Caller{call->cancellation, HostAllocator(), pool_},
           [this, rank, call](Answer answer) {
             if (answer.ok()) told_[rank] = answer->mark;
@@ -98,6 +111,7 @@ class ReplicaGroupTest : public testing::Test {
     return stays;
   }
 
+  std::vector<std::weak_ptr<Call>> calls_;
   ThreadPool pool_{1};
   RefPtr<ReplicaGroup> group_;
   std::map<int64_t, int64_t> told_;  // marks, by rank
