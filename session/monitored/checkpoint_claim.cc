@@ -36,6 +36,24 @@ uint64_t LifeOf(absl::string_view name, bool* has_ended) {
   return LifeAfter(kPrefix, name);
 }
 
+// The latest lives whose claims are there, 0 for none, and whether somebody has left a manifest.
+struct Claims {
+  uint64_t holder = 0, ended = 0;
+  bool some_wrote = false;
+};
+absl::StatusOr<Claims> ClaimsIn(FileSystem& files, const std::string& directory) {
+  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
+  Claims claims;
+  for (const std::string& name : names) {
+    bool has_ended = false;
+    const uint64_t life = LifeOf(name, &has_ended);
+    uint64_t& latest = has_ended ? claims.ended : claims.holder;
+    latest = std::max(latest, life);
+    claims.some_wrote |= LifeAfter(kManifestPrefix, name) != 0;
+  }
+  return claims;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<CheckpointClaim>> CheckpointClaim::Take(FileSystem& files,
@@ -87,39 +105,18 @@ absl::StatusOr<CheckpointClaim::Manifest> CheckpointClaim::LatestManifestIn(File
 }
 
 absl::StatusOr<uint64_t> CheckpointClaim::EndedLifeIn(FileSystem& files, const std::string& directory) {
-  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
-  uint64_t ended = 0;
-  for (const std::string& name : names) {
-    bool has_ended = false;
-    const uint64_t life = LifeOf(name, &has_ended);
-    if (life != 0 && !has_ended) return 0;
-    ended = std::max(ended, life);
-  }
-  return ended;
+  WEIR_ASSIGN_OR_RETURN(const Claims claims, ClaimsIn(files, directory));
+  return claims.holder != 0 ? 0 : claims.ended;
 }
 
 absl::StatusOr<uint64_t> CheckpointClaim::HolderIn(FileSystem& files, const std::string& directory) {
-  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
-  uint64_t latest = 0;
-  for (const std::string& name : names) {
-    bool has_ended = false;
-    const uint64_t life = LifeOf(name, &has_ended);
-    if (!has_ended) latest = std::max(latest, life);
-  }
-  return latest;
+  WEIR_ASSIGN_OR_RETURN(const Claims claims, ClaimsIn(files, directory));
+  return claims.holder;
 }
 
 absl::StatusOr<bool> CheckpointClaim::IsHeldIn(FileSystem& files, const std::string& directory) {
-  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
-  bool some_ended = false, some_wrote = false;
-  for (const std::string& name : names) {
-    bool has_ended = false;
-    const uint64_t life = LifeOf(name, &has_ended);
-    if (life != 0 && !has_ended) return true;
-    some_ended |= life != 0;
-    some_wrote |= LifeAfter(kManifestPrefix, name) != 0;
-  }
-  return some_wrote && !some_ended;
+  WEIR_ASSIGN_OR_RETURN(const Claims claims, ClaimsIn(files, directory));
+  return claims.holder != 0 || (claims.some_wrote && claims.ended == 0);
 }
 
 absl::Status CheckpointClaim::InheritManifest() {
